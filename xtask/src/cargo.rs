@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_fails_is_an_error_that_shows_the_command() {
+    fn a_failing_command_is_an_error_that_names_it() {
         let error = run_command(cargo("no-such-subcommand"))
             .unwrap_err()
             .to_string();

@@ -137,14 +137,14 @@ mod tests {
         async fn main() -> Result<(), Error> {\n#   let hidden = 1;\n    let job = work()?;\n    Ok(())\n}\n#\n# fn end() {}\n```\n";
 
     #[test]
-    fn what_a_reader_writes_for_the_job_is_counted_and_nothing_else() {
+    fn only_code_that_a_reader_writes_for_the_job_is_counted() {
         assert_eq!(counts(PAGE).unwrap(), "5");
         let two = format!("{PAGE}\n<!-- counted -->\n```js\nshow(piece);\n```\n");
         assert_eq!(counts(&two).unwrap(), "5 + 1");
     }
 
     #[test]
-    fn a_page_without_a_counted_program_and_a_line_that_hides_another_are_refused() {
+    fn a_page_without_a_counted_program_or_with_an_overlong_line_is_refused() {
         assert!(counts("```rust\nlet a = 1;\n```\n").is_err());
         assert!(counts("<!-- counted -->\nlet a = 1;\n").is_err());
         let long = format!("<!-- counted -->\n```rust\n{}\n```\n", "x".repeat(121));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_cell_of_a_row_that_links_to_a_page_is_what_was_counted() {
+    fn the_count_is_written_into_the_second_cell_of_rows_that_link_to_a_page() {
         let table = "| job | ours | rig |\n| --- | ---: | ---: |\n| [1 hello](embedding/hello.md) | 9 | 2 |\n| none | 9 | 2 |\n";
         let said = rewrite(table, |page| Ok(format!("{page}!"))).unwrap();
         assert_eq!(said, table.replacen("| 9 |", "| hello.md! |", 1));

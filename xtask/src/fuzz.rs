@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_has_inputs_and_stands_in_the_manifest() {
+    fn every_target_has_inputs_and_is_in_the_manifest() {
         let targets = Target::value_variants();
         for package in [WIRE, APP] {
             let manifest = manifest(package);

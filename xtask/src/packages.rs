@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_crate_could_be_published_as_it_is() {
+    fn every_crate_can_be_published_unchanged() {
         check().unwrap();
     }
 
     #[test]
-    fn a_crate_that_includes_what_is_not_in_its_package_could_not_be_published() {
+    fn a_crate_that_includes_files_outside_its_package_cannot_be_published() {
         let files = "docs/chat.md\nsrc/help/topics.rs";
         let check = |text: &str| holds_what_it_includes("src/help/topics.rs", text, files);
         let including = |path: &str| {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_says_too_little_is_told_what_is_missing() {
+    fn incomplete_package_metadata_is_refused_with_what_is_missing() {
         let mut package = packages().unwrap().remove(0);
         package.keywords = vec!["large language model".to_owned()];
         let fault = described(&package).unwrap_err().to_string();

@@ -297,12 +297,12 @@ mod tests {
     };
 
     #[test]
-    fn what_is_ready_is_not_installed_again() {
+    fn an_installed_tool_is_not_installed_again() {
         assert!(provide(&[READY], Path::new("unused")).is_empty());
     }
 
     #[test]
-    fn what_cannot_be_installed_is_named_and_keeps_nothing_else_from_being_installed() {
+    fn a_failed_installation_is_named_and_does_not_prevent_the_others() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("deep/test-env");
         let impossible = Provision {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_that_brings_nothing_is_an_error() {
+    fn an_installation_that_installs_nothing_is_an_error() {
         let nothing = Provision {
             is_ready: |_| false,
             install: |_| Ok(()),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_blanks_and_quotes_is_one_word_to_the_shell() {
+    fn a_path_with_spaces_and_quotes_is_one_word_to_the_shell() {
         let line = export("FILE", Path::new("/it's here/model"));
         assert_eq!(line, r"export FILE='/it'\''s here/model'");
     }

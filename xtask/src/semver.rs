@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_library_is_compared_by_name_and_programs_are_not() {
+    fn every_library_is_compared_by_name_and_programs_are_left_out() {
         let libraries = libraries().unwrap();
         let command = comparison("v0.1.0", &libraries);
         let arguments: Vec<_> = command.get_args().map(|it| it.to_string_lossy()).collect();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_says_nothing() {
+    fn a_failing_program_prints_no_line() {
         assert_eq!(
             printed_line(program("git", "rev-parse no-such-commit")),
             None

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_failed_stage_fails_the_whole_and_the_later_ones_still_run() {
+    fn one_failed_stage_fails_the_whole_and_later_ones_still_run() {
         let mut stages = Stages::default();
         stages.run("first", || Err(anyhow!("no")));
         stages.run("second", || Ok(()));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_stage_fails_nothing_and_says_why() {
+    fn a_skipped_stage_fails_nothing_and_shows_its_reason() {
         let mut stages = Stages::default();
         stages.skip("spelling", "not installed");
         assert!(!stages.has_failed());

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn something_missing_is_an_error_on_ci_only() {
+    fn a_missing_provision_is_an_error_only_on_ci() {
         let missing = |optional| Missing {
             name: "a model server",
             reason: anyhow::anyhow!("no network"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn cargos_own_runner_leaves_out_what_only_measures_and_no_other_test_of_figures() {
+    fn cargo_test_skips_only_the_measuring_tests() {
         let command = cargo_test(&Extent::AllBut(Vec::new()));
         let arguments = command.get_args().map(|it| it.to_str().unwrap());
         let arguments: Vec<_> = arguments.collect();
@@ -190,7 +190,7 @@ mod tests {
     /// A test-specific setting of the default profile takes precedence over a general setting of another profile,
     /// unless that is an override too.
     #[test]
-    fn the_profile_of_many_rounds_gives_hours_to_each_test() {
+    fn the_rounds_profile_allows_hours_per_test() {
         let file = crate::cargo::workspace_root().join(".config/nextest.toml");
         let config = std::fs::read_to_string(file).unwrap();
         let rounds = "[[profile.rounds.overrides]]\nfilter = \"all()\"\n\
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_tests_run_only_with_the_variables_they_need_and_not_where_these_are_missing() {
+    fn ignored_tests_run_only_when_everything_they_need_is_provided() {
         for runner in [nextest, cargo_test] {
             let arguments = |extent| -> String {
                 let command = runner(&extent);

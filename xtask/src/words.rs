@@ -170,7 +170,7 @@ mod tests {
     use super::{is_filler, is_one_named_thing, phrase_in, prose};
 
     #[test]
-    fn comments_that_say_nothing_are_found() {
+    fn filler_comments_are_found() {
         for line in [
             "    /// Where.",
             "/// Why not.",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn one_port_or_one_suite_may_have_a_small_file() {
+    fn a_file_with_only_one_trait_or_one_macro_may_be_small() {
         assert!(is_one_named_thing("pub trait Clock {}\npub struct Tick;"));
         assert!(is_one_named_thing("#[macro_export]\nmacro_rules! suite {}"));
         assert!(!is_one_named_thing("pub struct Clock;"));

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_and_for_nobody_else() {
+    fn the_key_file_is_created_once_and_readable_only_by_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("neuraxis");
         let first = installed(&inner).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_can_read_or_that_is_none_is_refused() {
+    fn a_key_file_that_is_exposed_or_malformed_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         installed(folder.path()).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_only_where_somebody_named_it() {
+    fn a_symlinked_key_file_is_read_only_if_links_may_be_followed() {
         let folder = tempfile::tempdir().unwrap();
         installed(folder.path()).unwrap();
         let link = folder.path().join("link");

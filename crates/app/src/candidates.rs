@@ -143,7 +143,7 @@ mod tests {
     use crate::config::Sources;
 
     #[test]
-    fn the_program_that_was_found_is_named_where_it_is_not_the_one_that_is_meant_anyway() {
+    fn a_local_server_candidate_names_its_program_unless_it_is_the_default() {
         let programs = [None, Some("ollama"), Some("lm-studio")];
         for (place, expected) in LlamaConfig::usual_places().into_iter().zip(programs) {
             let candidate = at_server(LocalServer {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_proposed_where_a_variable_holds_one() {
+    fn a_base_url_is_proposed_when_its_variable_is_set() {
         for (held, expected) in [
             ("", None),
             (" ", None),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_protocol_is_proposed_for_servers_of_others_that_may_know_no_other() {
+    fn the_chat_api_is_proposed_for_openai_compatible_servers_of_other_vendors() {
         for (address, expected) in [
             ("https://gateway.example/v1", Some("chat")),
             ("https://eu.api.openai.com/v1", None),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_service_whose_key_is_set_can_be_configured_as_it_is_proposed() {
+    fn every_candidate_for_a_found_key_is_a_valid_configuration() {
         let own = discoveries().map(|(_, usual)| usual.key);
         let all: Vec<&str> = own.chain(COMPATIBLE.iter().map(|(key, ..)| *key)).collect();
         let environment = Environment::new(std::env::temp_dir());

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_read_only_where_it_could_not_be_made() {
+    fn a_folder_is_read_only_if_it_could_not_be_created() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("share/neuraxis");
         assert!(!is_read_only(&data));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_variables_are_not_shown() {
+    fn debug_output_does_not_show_values_of_variables() {
         let environment = Environment::new("/w").with_variable("KEY", "hunter2");
         assert!(!format!("{environment:?}").contains("hunter2"));
         assert_eq!(environment.variable("KEY"), Some(OsStr::new("hunter2")));

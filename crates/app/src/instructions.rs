@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn files_count_from_the_root_of_the_repository_down_and_of_a_folder_the_first_name() {
+    fn the_first_instruction_file_per_folder_counts_from_the_repository_root_down() {
         let project = Project::new();
         project.write("AGENTS.md", "outside");
         project.write("repo/AGENTS.md", "Use tabs.");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_the_same_wherever_the_project_is() {
+    fn instructions_do_not_depend_on_the_location_of_the_project() {
         let told = || {
             let project = Project::new();
             project.write("repo/AGENTS.md", "Use tabs.");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_not_trusted() {
+    fn a_changed_instruction_file_is_not_trusted() {
         let project = Project::new();
         project.write("repo/AGENTS.md", "Be kind.");
         project.trust(&instruction_files(&project.at("repo")));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_no_text_or_elsewhere_is_a_fault_and_never_told() {
+    fn a_file_that_is_too_large_not_text_or_symlinked_is_a_fault_and_not_used() {
         let project = Project::new();
         project.write("repo/AGENTS.md", vec![b'x'; 32 * 1024 + 1]);
         project.write("repo/src/AGENTS.md", b"\xff\xfe");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_repository_only_the_working_directory_is_looked_at_and_never_the_home() {
+    fn without_a_repository_only_the_working_directory_counts_and_never_the_home() {
         let project = Project::new();
         fs::create_dir_all(project.0.path().join("plain/below")).unwrap();
         project.write("plain/AGENTS.md", "above");

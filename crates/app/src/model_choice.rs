@@ -315,7 +315,7 @@ mod tests {
     ];
 
     #[tokio::test]
-    async fn a_role_and_the_name_of_its_model_mean_that_role_and_set_nothing() {
+    async fn a_role_or_its_model_name_selects_that_role_without_settings() {
         for name in ["coding", "qwen"] {
             let choice = choose(&environment(), &TWO, name).await.unwrap();
             assert_eq!(choice.role, Some(Role::CODING));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_model_is_asked_of_the_role_that_has_its_provider() {
+    async fn another_model_is_served_by_the_role_with_its_provider() {
         for (name, role, setting) in [
             ("gpt-b", Role::REASONING, "models.reasoning.model=gpt-b"),
             ("llama/phi", Role::CODING, "models.coding.model=phi"),
@@ -337,8 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gateway_and_a_server_of_ones_own_are_asked_for_the_whole_name_and_nobody_else_comes_in()
-     {
+    async fn gateways_and_local_servers_receive_the_whole_model_name() {
         let keys = environment()
             .with_variable("OPENAI_API_KEY", "sk-canary")
             .with_variable("ANTHROPIC_API_KEY", "sk-canary");
@@ -378,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_with_open_weights_is_asked_of_the_server_of_ones_own_and_not_of_its_maker() {
+    async fn an_open_weights_model_is_served_by_the_local_server_not_its_vendor() {
         for name in [
             "gpt-oss:20b",
             "gpt-oss-120b",
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_roles_that_could_be_meant_it_is_the_one_that_all_others_fall_back_to() {
+    async fn of_several_matching_roles_the_common_fallback_is_chosen() {
         const A: Option<&str> = Some("https://a.example/v1");
         const B: Option<&str> = Some("http://127.0.0.1:9/v1");
         for (roles, role) in [
@@ -439,15 +438,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_only_model_there_is_serves_whatever_policy_says_of_roles() {
+    async fn the_only_configured_model_is_used_without_naming_a_role() {
         let choice = choose(&environment(), &TWO[..3], "gpt-b").await.unwrap();
         assert_eq!(choice.role, None);
         assert_eq!(settings(&choice), ["models.reasoning.model=gpt-b"]);
     }
 
     #[tokio::test]
-    async fn without_configuration_the_key_in_its_usual_variable_is_used_and_a_missing_one_is_named()
-     {
+    async fn without_configuration_a_usual_key_variable_is_used_or_named_as_missing() {
         let with_key = environment()
             .with_variable("ANTHROPIC_API_KEY", "sk-canary")
             .with_variable("OPENAI_API_KEY", "sk-canary")

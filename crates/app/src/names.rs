@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_might_obey_is_escaped_and_what_is_long_is_cut() {
+    fn control_characters_are_escaped_and_long_names_are_cut() {
         assert_eq!(shown("a\u{1b}[2J\"\n"), r#"a\u{1b}[2J"\n"#);
         assert_eq!(shown("हिन्दी\u{200d}"), r"हिन्दी\u{200d}");
         assert_eq!(shown(&"x".repeat(1_000)), format!("{}…", "x".repeat(64)));
     }
 
     #[test]
-    fn the_closest_name_is_suggested_and_a_far_one_is_not() {
+    fn only_a_close_name_is_suggested() {
         let choices = |given| {
             let known = &["models", "modes"];
             Choices { given, known }.to_string()

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_given_stands_in_the_text_as_it_was_written() {
+    fn the_full_input_is_inserted_verbatim() {
         let all = "fix #12 in C:\\src\n  \"as is\"";
         let words = ["fix".to_owned()];
         for (text, expected) in [
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_where_the_text_has_places_for_them_and_behind_it_otherwise() {
+    fn words_replace_placeholders_or_are_appended() {
         for (text, words, expected) in [
             (
                 "Review $1 as $2.",
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_folder_are_prompts_and_what_cannot_be_read_is_told() {
+    fn files_in_the_folder_are_prompts_and_unreadable_ones_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         file("review.md", "# Review\nLook for errors.");

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_keys_are_looked_for_in_the_order_that_is_documented() {
+    fn provider_names_are_unique_and_keys_are_discovered_in_documented_order() {
         let mut names = Provider::names().to_vec();
         names.sort_unstable();
         names.dedup();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_the_same_only_as_those_of_the_same_provider() {
+    fn provider_settings_are_equal_only_for_the_same_provider() {
         let rules = ProviderConfig::new(OfflineConfig::default());
         let llama = ProviderConfig::new(LlamaConfig::default());
         assert_eq!(rules, rules.clone());

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_configuration_wants_out_is_taken_out_from_then_on() {
+    fn secrets_and_patterns_of_the_configuration_are_redacted_once_registered() {
         let environment = Environment::new("/w").with_variable("OPENAI_API_KEY", "canary-of-a-key");
         let pattern = Sources::default().with_flag("--set", "telemetry.redact", "['HERON-\\d+']");
         let config = Config::load(&environment, &pattern).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_a_former_configuration_are_kept_out_still() {
+    fn secrets_of_a_previous_configuration_are_still_redacted() {
         for key in ["sk-canary-of-before", "sk-canary-of-now"] {
             let environment =
                 Environment::new(std::env::temp_dir()).with_variable("OPENAI_API_KEY", key);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_telemetry_passwords_of_the_database_and_patterns_are_taken_out_of_texts() {
+    fn telemetry_headers_database_passwords_and_patterns_are_redacted() {
         let environment = Environment::new("/w")
             .with_variable(
                 "OTEL_EXPORTER_OTLP_HEADERS",

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_left_as_it_is_where_it_holds_the_token_for_the_user_alone() {
+    fn a_token_file_is_left_unchanged_if_it_already_holds_the_token_privately() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         let kept = |token: &str| {

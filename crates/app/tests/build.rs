@@ -39,7 +39,7 @@ async fn build(settings: &[(&str, &str)]) -> Result<App, BuildError> {
 }
 
 #[tokio::test]
-async fn with_nothing_configured_the_offline_model_answers_and_a_notice_says_so() {
+async fn without_configuration_the_offline_model_answers_and_a_notice_says_so() {
     let app = build(&[]).await.unwrap();
     assert_eq!(
         app.notices,
@@ -60,7 +60,7 @@ async fn with_nothing_configured_the_offline_model_answers_and_a_notice_says_so(
 }
 
 #[tokio::test]
-async fn a_model_that_is_configured_needs_no_notice() {
+async fn a_configured_model_needs_no_notice() {
     let (config, _folder) = config(&[("models.coding.provider", "offline")]);
     let discovery = discover(&config, &environment()).await;
     assert_eq!(discovery.choice, Choice::Configured);
@@ -76,7 +76,7 @@ async fn a_model_that_is_configured_needs_no_notice() {
 }
 
 #[tokio::test]
-async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
+async fn ignored_settings_of_the_project_file_cause_a_notice() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[modes.moderate]\nmax_turns = 30\n";
     std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
@@ -93,7 +93,7 @@ async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
 }
 
 #[tokio::test]
-async fn all_tools_of_this_build_are_there() {
+async fn this_build_offers_all_its_tools() {
     #[cfg(target_os = "linux")]
     sandbox::has_sandbox();
     let app = build(&[]).await.unwrap();
@@ -121,7 +121,7 @@ async fn all_tools_of_this_build_are_there() {
 }
 
 #[tokio::test]
-async fn what_this_build_does_not_have_is_refused_and_what_it_has_is_named() {
+async fn an_unsupported_store_is_refused_with_the_supported_ones() {
     for (key, value, expected) in [
         (
             "store.url",
@@ -145,7 +145,7 @@ async fn what_this_build_does_not_have_is_refused_and_what_it_has_is_named() {
 }
 
 #[tokio::test]
-async fn runs_are_handed_over_only_with_a_store_that_workers_share_and_an_address() {
+async fn handing_runs_to_workers_requires_a_shared_store_and_valid_addresses() {
     let handed_over = async |settings: &[(&str, &str)]| {
         let (config, _folder) = config(settings);
         let environment = environment();
@@ -171,7 +171,7 @@ async fn runs_are_handed_over_only_with_a_store_that_workers_share_and_an_addres
 }
 
 #[tokio::test]
-async fn a_project_folder_that_is_not_there_is_named_with_its_origin() {
+async fn a_missing_project_folder_is_named_with_its_origin() {
     let error = build(&[("tools.root", "no/such/folder")])
         .await
         .unwrap_err();
@@ -187,7 +187,7 @@ fn unnamed_store(environment: &Environment) -> Config {
 }
 
 #[tokio::test]
-async fn sessions_are_kept_in_the_data_folder_where_no_store_is_named() {
+async fn sessions_are_stored_in_the_data_folder_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data/neuraxis");
     let surroundings = environment().with_data_dir(&data);
@@ -219,7 +219,7 @@ async fn without_a_data_folder_sessions_are_in_memory_and_a_notice_says_so() {
 }
 
 #[tokio::test]
-async fn older_sessions_in_a_data_folder_that_cannot_be_written_are_told_of() {
+async fn sessions_in_a_read_only_data_folder_are_mentioned_in_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sessions.db");
     std::fs::write(&file, "what was kept").unwrap();
@@ -236,7 +236,7 @@ async fn older_sessions_in_a_data_folder_that_cannot_be_written_are_told_of() {
 }
 
 #[tokio::test]
-async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
+async fn a_data_folder_that_cannot_be_created_is_named_with_a_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "in the way").unwrap();
@@ -254,7 +254,7 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn who_may_not_use_a_file_is_not_sent_to_another_one() {
+async fn the_error_for_an_unusable_database_suggests_no_other_file() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
@@ -282,7 +282,7 @@ async fn found(variables: &[(&str, &str)], settings: &[(&str, &str)]) -> (String
 }
 
 #[tokio::test]
-async fn with_nothing_configured_a_key_in_its_usual_variable_is_used_and_not_shown() {
+async fn without_configuration_a_key_in_its_usual_variable_is_used_and_not_shown() {
     let openai = ("OPENAI_API_KEY", "sk-canary-1");
     let deepseek = ("DEEPSEEK_API_KEY", "sk-canary-2");
     let (model, notice) = found(&[openai, deepseek], &[]).await;
@@ -298,7 +298,7 @@ async fn with_nothing_configured_a_key_in_its_usual_variable_is_used_and_not_sho
 }
 
 #[tokio::test]
-async fn the_models_and_addresses_of_found_keys_can_be_chosen_and_keys_can_be_left_alone() {
+async fn discovered_keys_accept_a_model_and_an_address_and_can_be_disabled() {
     let openai = ("OPENAI_API_KEY", "sk-canary-1");
     let url = ("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
     let (model, notice) = found(&[openai, url], &[("discovery.openai_model", "mine")]).await;
@@ -310,7 +310,7 @@ async fn the_models_and_addresses_of_found_keys_can_be_chosen_and_keys_can_be_le
 }
 
 #[tokio::test]
-async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
+async fn an_invalid_address_in_a_variable_is_reported_with_the_variable() {
     let (config, _folder) = config(&[]);
     let environment = environment()
         .with_variable("OPENAI_API_KEY", "sk-canary-1")
@@ -328,7 +328,7 @@ async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
 }
 
 #[test]
-fn every_example_of_the_documents_is_a_valid_configuration() {
+fn every_example_in_the_docs_is_a_valid_configuration() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut examples = 0;
     for page in ["README.md", "docs/models.md"] {
@@ -347,7 +347,7 @@ fn every_example_of_the_documents_is_a_valid_configuration() {
 }
 
 #[tokio::test]
-async fn a_session_in_a_file_goes_on_with_the_next_process() {
+async fn a_session_in_a_file_continues_in_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("sessions.db").display());
     let session = "s".parse().unwrap();
@@ -380,7 +380,7 @@ async fn a_session_in_a_file_goes_on_with_the_next_process() {
 }
 
 #[tokio::test]
-async fn pages_can_be_fetched_and_the_web_is_searched_only_if_a_service_is_configured() {
+async fn web_fetch_is_always_offered_and_web_search_only_with_a_service() {
     let names = |app: &App| -> Vec<String> {
         let tools = app.orchestrator.tools();
         let specs = tools.specs();
@@ -398,7 +398,7 @@ async fn pages_can_be_fetched_and_the_web_is_searched_only_if_a_service_is_confi
 }
 
 #[tokio::test]
-async fn a_search_that_lacks_something_is_an_error_that_names_it() {
+async fn an_incomplete_search_configuration_names_what_is_missing() {
     for (settings, said) in [
         (
             vec![("web.search.provider", "searxng")],

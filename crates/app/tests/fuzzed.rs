@@ -102,43 +102,43 @@ fn check_made(folder: &str, made: u64, check: fn(&[u8])) {
 }
 
 #[test]
-fn no_link_of_an_answer_that_was_checked_leads_to_a_page_that_was_not_read() {
+fn a_checked_answer_never_links_to_an_unread_page() {
     check("citations", citations::citations);
 }
 
 #[test]
-fn a_configuration_is_taken_or_refused_the_same_way_each_time_and_tells_no_secret() {
+fn reading_a_configuration_is_deterministic_and_reveals_no_secret() {
     check("config", config::config);
 }
 
 #[test]
-fn a_file_of_cases_is_taken_or_refused_with_its_line_and_read_as_it_was_written() {
+fn a_case_file_round_trips_or_is_refused_with_its_line() {
     check("eval", eval::eval);
 }
 
 #[test]
-fn a_patch_changes_nothing_but_what_rules_about_paths_saw_in_it() {
+fn a_patch_changes_only_paths_that_the_rules_saw() {
     check("patch", patch::patch);
 }
 
 #[test]
-fn a_record_is_written_as_it_was_read_and_a_run_is_rebuilt_or_refused() {
+fn a_record_round_trips_and_a_run_is_rebuilt_or_refused() {
     check("record", record::record);
 }
 
 #[test]
-fn an_archive_that_is_whole_comes_out_of_a_store_as_it_went_in() {
+fn a_complete_archive_round_trips_through_a_store() {
     check("archive", archive::archive);
 }
 
 #[cfg(unix)]
 #[test]
-fn whatever_an_mcp_server_writes_its_connection_stands_or_fails_and_what_is_kept_is_bounded() {
+fn any_mcp_server_output_is_handled_or_fails_within_bounded_memory() {
     // Each input starts a program.
     check_made("frames", 30, frames::frames);
 }
 
 #[test]
-fn no_url_passes_whose_host_is_an_address_that_is_not_public() {
+fn no_url_with_a_non_public_host_passes() {
     check("url", url::url);
 }

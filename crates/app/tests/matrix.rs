@@ -101,7 +101,7 @@ fn describe(policy: &Policy, decision: &Decision, tools: &[ToolSpec]) -> String 
 }
 
 #[tokio::test]
-async fn what_each_mode_channel_and_role_may_do_with_the_tools_that_ship() {
+async fn permissions_of_the_built_in_tools_per_mode_channel_and_role() {
     let (policy, tools) = (Policy::built_in(), built_in_tools().await);
     let mut text = "The tools, and what they may do:\n".to_owned();
     for tool in &tools {
@@ -130,7 +130,7 @@ async fn what_each_mode_channel_and_role_may_do_with_the_tools_that_ship() {
 }
 
 #[tokio::test]
-async fn every_tool_that_ships_is_named_by_a_channel() {
+async fn every_built_in_tool_is_named_by_a_channel() {
     let policy = PolicyConfig::built_in();
     let named: Vec<&str> = policy.tools_of_channels().map(String::as_str).collect();
     for tool in built_in_tools().await {

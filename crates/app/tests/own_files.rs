@@ -84,7 +84,7 @@ fn content(folder: &Path, name: &str) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn no_file_tool_writes_to_the_store_the_log_a_key_or_a_configuration() {
+async fn no_file_tool_writes_to_a_store_log_key_or_configuration_file() {
     let (app, folder) = project().await;
     for path in [
         "sessions.db",
@@ -111,7 +111,7 @@ async fn no_file_tool_writes_to_the_store_the_log_a_key_or_a_configuration() {
 }
 
 #[tokio::test]
-async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
+async fn no_file_tool_reads_a_key_or_the_store_under_any_name() {
     let (app, folder) = project().await;
     #[cfg(unix)]
     {
@@ -229,7 +229,7 @@ fn mount(folder: &Path, version: &str) {
 #[cfg(unix)]
 #[tokio::test]
 #[ignore = "needs the program neuraxis-sandbox, which the tests of neuraxis-tools build"]
-async fn a_key_that_is_replaced_behind_its_symlink_is_out_of_reach_at_once() {
+async fn a_key_replaced_behind_its_symlink_is_protected_immediately() {
     #[cfg(target_os = "linux")]
     use_sandbox();
     let folder = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ async fn a_key_that_is_replaced_behind_its_symlink_is_out_of_reach_at_once() {
 }
 
 #[tokio::test]
-async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_at_it() {
+async fn a_recording_changes_no_tool_description_and_is_out_of_reach_of_file_tools() {
     let folder = tempfile::tempdir().unwrap();
     let environment = Environment::new(folder.path());
     let sources = Sources::default()
@@ -292,7 +292,7 @@ async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_
 #[cfg(target_os = "linux")]
 #[tokio::test]
 #[ignore = "needs the program neuraxis-sandbox, which the tests of neuraxis-tools build"]
-async fn a_command_puts_no_other_folder_in_the_place_of_the_one_with_the_recording() {
+async fn a_command_cannot_replace_a_folder_that_contains_the_recording() {
     use std::os::unix::fs::MetadataExt;
 
     use_sandbox();
@@ -318,7 +318,7 @@ async fn a_command_puts_no_other_folder_in_the_place_of_the_one_with_the_recordi
 }
 
 #[tokio::test]
-async fn what_one_of_two_configurations_names_is_out_of_reach_of_the_engines_of_both() {
+async fn files_named_by_either_of_two_configurations_are_protected_in_both_engines() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["old", "new"] {
         fs::create_dir(folder.path().join(name)).unwrap();
@@ -344,7 +344,7 @@ async fn what_one_of_two_configurations_names_is_out_of_reach_of_the_engines_of_
 }
 
 #[tokio::test]
-async fn what_the_program_remembers_of_its_user_is_out_of_reach_too() {
+async fn stored_user_data_is_out_of_reach_of_file_tools() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for (name, content) in [("data/trust.toml", ""), ("state/chat-history", "hunter2")] {

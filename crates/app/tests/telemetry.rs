@@ -78,7 +78,7 @@ fn beside<'a>(app: &App, config: &'a Config, surroundings: &'a Environment) -> A
 }
 
 #[tokio::test]
-async fn traces_name_the_models_of_the_engine_in_use_whichever_others_were_built() {
+async fn traces_name_only_the_models_of_the_engine_in_use() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
     let surroundings = Environment::new(folder.path()).with_variable("MY_KEY", "k");
     let offline = "[models.reasoning]\nprovider = 'offline'\n";
@@ -111,7 +111,7 @@ async fn traces_name_the_models_of_the_engine_in_use_whichever_others_were_built
 }
 
 #[tokio::test]
-async fn what_is_told_of_lost_metrics_names_where_metrics_go() {
+async fn a_warning_about_lost_metrics_names_their_endpoint() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
     let spans = format!("http://127.0.0.1:{}/v1/traces", receiver.port);
     // Nothing listens there.

@@ -157,8 +157,11 @@ fn text_of(name: &AgentName, config: &AgentConfig) -> JsonText {
 
 /// Describes the tool that calls an agent. The call itself changes nothing: what the agent does is judged call by call.
 fn tool_of(name: &AgentName, rules: &AgentRules) -> ToolSpec {
-    let generic =
-        || format!("Delegates a task to the agent {name}, which works on it independently and reports the result.");
+    let generic = || {
+        format!(
+            "Delegates a task to the agent {name}, which works on it independently and reports the result."
+        )
+    };
     let description = rules.description.clone();
     let task =
         "The task, with everything that the agent needs to know: it cannot see this conversation.";

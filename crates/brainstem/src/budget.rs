@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_a_budget_never_goes_below_nothing() {
+    fn a_remaining_budget_never_drops_below_zero() {
         let budget = Budget {
             tokens: Some(10),
             tool_calls: Some(2),

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_whose_calls_name_paths_patches_or_commands_works_on_files() {
+    fn a_tool_with_path_patch_or_command_arguments_works_on_files() {
         for name in ["path", "cwd", "patch", "command", "filePath"] {
             let schema = format!(r#"{{"type":"object","properties":{{"{name}":true}}}}"#);
             assert!(works_on_files(&tool(&schema)), "{name}");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_that_a_call_names_are_told_as_they_are_named_from_its_root() {
+    fn files_named_by_a_call_are_reported_relative_to_its_root() {
         let tool = tool("{}");
         let named = |arguments: &str| {
             let arguments = JsonText::from_text(arguments);

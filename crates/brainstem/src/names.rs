@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_might_obey_is_escaped() {
+    fn control_characters_are_escaped() {
         let hostile = "a\u{1b}[2J\u{202e}\u{e0041}\r\n\"";
         assert_eq!(shown(hostile), r#"a\u{1b}[2J\u{202e}\u{e0041}\r\n""#);
         assert_eq!(shown(r"grep '\bx'"), r"grep '\bx'");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_name_is_suggested_and_a_far_one_is_not() {
+    fn only_a_close_name_is_suggested() {
         let known = ["conservative", "exploratory", "moderate"];
         for (given, expected) in [
             ("modrate", Some("moderate")),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_all_modes_and_channels_counts() {
+    fn the_most_permissive_mode_and_channel_determines_the_outlook() {
         assert_eq!(outlook("", ToolClass::ReadOnly), Outlook::Runs);
         assert_eq!(outlook("", ToolClass::Irreversible), Outlook::NeedsApproval);
         let idempotent = tool(ToolClass::Idempotent);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_about_some_calls_lets_some_run_and_one_about_all_counts_for_all() {
+    fn a_rule_for_some_calls_affects_only_those_and_one_for_all_affects_every_call() {
         let rule = |rest: &str| format!("[rules.r]\ntools = ['refund']\n{rest}");
         let irreversible = |rest| outlook(&rule(rest), ToolClass::Irreversible);
         assert_eq!(irreversible("answer = 'allow'"), Outlook::Runs);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_listed_where_no_request_gets_it_is_offered_nowhere() {
+    fn a_tool_withheld_on_every_channel_is_not_offered() {
         let withheld = "[channels.chat]\nunlisted_tools = 'withheld'\n\
                         [channels.code_task]\nunlisted_tools = 'withheld'\n\
                         [channels.system_health]\nunlisted_tools = 'withheld'\n\

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_that_ships_is_readable_and_each_price_has_a_source() {
+    fn the_built_in_price_list_is_readable_and_each_price_has_a_source() {
         let list = PriceList::built_in();
         let day = list.checked().parse::<neuraxis_core::jiff::civil::Date>();
         assert!(day.is_ok(), "{}", list.checked());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_cannot_be_used_says_where() {
+    fn an_invalid_price_list_names_the_position_of_the_error() {
         let error = |text| PriceList::from_toml(text).unwrap_err().to_string();
         let text = error("checked = \"2026-11-24\"\n[prices.\"a/b\"]\nprompt = 1.0");
         assert!(

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_date_of_a_version_is_told_from_other_ends_of_names() {
+    fn a_version_date_is_distinguished_from_other_name_endings() {
         assert_eq!(without_date("gpt-5.5-2026-04-23"), Some("gpt-5.5"));
         assert_eq!(
             without_date("claude-opus-4-5-20251101"),

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_defined_without_contradictions() {
+    fn the_command_line_definition_is_valid() {
         Arguments::command().debug_assert();
     }
 

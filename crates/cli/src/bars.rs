@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_as_long_as_its_part_and_never_nothing_for_something() {
+    fn a_bar_is_proportional_and_never_empty_for_a_nonzero_part() {
         let lines = |part| bar(part, 16, 4, Branches::Lines);
         assert_eq!(lines(0), "");
         assert_eq!(lines(1), "▎");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_stands_where_it_was_and_fills_its_columns() {
+    fn a_span_is_drawn_at_its_position_and_fills_its_columns() {
         let span = |part| span(part, 100, 10, Branches::Ascii);
         assert_eq!(span((0, 100)), "##########");
         assert_eq!(span((0, 50)), "#####     ");

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_named_after_what_it_touches() {
+    fn a_headline_names_the_target_of_a_call() {
         for (name, arguments, expected) in [
             (
                 "read_file",

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_what_it_leads_to_is_replaced_with_its_permissions() {
+    fn writing_through_a_symlink_replaces_its_target_and_keeps_permissions() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         symlink("file", &link).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_into_and_stays() {
+    fn a_device_is_written_to_and_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
         symlink("/dev/null", &link).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_no_folder_has_no_place() {
+    fn a_file_in_a_missing_folder_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
         let error = Destination::of(&folder.path().join("no/file")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);

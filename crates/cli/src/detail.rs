@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_says_how_much_is_told() {
+    fn each_option_selects_its_level_of_detail() {
         for (quiet, verbose, expected) in [
             (false, false, Detail::Usual),
             (true, false, Detail::Quiet),

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_a_hint_can_be_copied_whole_and_nobody_elses_begins_a_line() {
+    fn a_command_in_a_hint_is_on_its_own_line_and_one_in_an_error_is_not() {
         let id = "01990000-0000-7000-8000-000000000000";
         let command = format!("neuraxis approvals approve {id} {}", "4f0c".repeat(8));
         let error = CommandError::waiting(anyhow!("it says `{command}`"));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_full_disk_is_told_what_goes_on_without_room() {
+    fn a_full_disk_hint_names_the_memory_store_for_files_only() {
         let hint = |place: &str| {
             let source = OpenError::Full {
                 place: place.to_owned(),
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_moves_no_cursor() {
+    fn a_hint_contains_no_control_characters() {
         let error = CommandError::failed(anyhow!("x")).hint("a\u{7}b\u{202e}c\u{9b}2Jd");
         let told = error.render(None);
         assert!(!told.contains(['\u{7}', '\u{202e}', '\u{9b}']), "{told:?}");

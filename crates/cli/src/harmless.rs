@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_becomes_visible() {
+    fn terminal_control_characters_are_made_visible() {
         for (hostile, expected) in [
             ("plain ünïcode 🦀\n\tline", "plain ünïcode 🦀\n\tline"),
             ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_decides_by_hides_nothing() {
+    fn nothing_in_text_to_be_approved_is_invisible() {
         for (hostile, expected) in [
             ("rm -rf /tmp/x\n\tünïcode 🦀", "rm -rf /tmp/x\n\tünïcode 🦀"),
             ("\u{1b}[8mhidden\u{7}", "␛[8mhidden␇"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_in_other_scripts_can_be_read() {
+    fn file_names_in_other_scripts_are_readable() {
         for name in [
             "Übergröße.txt",
             "re\u{301}sume\u{301}.pdf",
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_are_written_from_right_to_left_are_named_in_their_order() {
+    fn right_to_left_letters_are_named_in_logical_order() {
         assert_eq!(
             in_order("echo א && rm -rf x #ב").as_deref(),
             Some("echo ⟨U+05D0⟩ && rm -rf x #⟨U+05D1⟩")
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stays_one_line_of_bounded_length() {
+    fn one_line_is_a_single_line_of_bounded_length() {
         assert_eq!(
             one_line("two\nlines\r\n\tof\u{1b} text "),
             "two lines of␛ text"

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_options_can_be_pasted_into_a_shell_and_show_no_password() {
+    fn options_can_be_pasted_into_a_shell_and_show_no_password() {
         let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let arguments = ConfigurationArguments {
             config: Some("my file.toml".into()),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_does_not_show_all_of_an_option_says_what_to_put_in() {
+    fn a_command_with_a_masked_option_asks_to_replace_the_mask() {
         let hint = "`neuraxis doctor` says more";
         assert_eq!(
             with_options(hint, " --set 'store.url=postgres://***@db/x'"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_quoted_where_a_shell_might_read_something_else() {
+    fn a_word_is_quoted_when_a_shell_might_interpret_it() {
         for (word, expected) in [
             ("/home/me/my-project_2", "/home/me/my-project_2"),
             ("übung.txt", "übung.txt"),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_stands_in_a_command_that_is_proposed() {
+    fn a_proposed_command_contains_no_secret() {
         for (key, value) in [
             ("store.url", "postgres://db/nx?user=me&password=s3cret"),
             ("store.url", "postgres:me:s3cret@db"),

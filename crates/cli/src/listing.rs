@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_something_is_about_has_room_at_every_width() {
+    fn the_subject_of_an_item_is_shown_at_every_width() {
         let middle = width(&item().middle.join(GAP));
         let shown = |columns| Layout::of(Some(columns), middle).item(&item());
         assert_eq!(shown(60).lines().count(), 3);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_the_columns_stand_above_them() {
+    fn column_names_are_aligned_with_their_columns() {
         let mut item = item();
         item.middle.push(format!("{:>11}", "$0.01"));
         let names = ["BEGUN              ", "RUNS", "STATUS     ", "       COST"];
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn files_get_whole_lines_and_whole_ids() {
+    fn without_a_terminal_lines_and_ids_are_complete() {
         let item = item();
         let line = Layout::of(None, 38).item(&item);
         assert_eq!(
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_somebody_chose_is_never_cut() {
+    fn a_user_chosen_id_is_never_truncated() {
         assert_eq!(
             short("a-trip-to-the-other-end-of-the-world", END_OF_ID).len(),
             36

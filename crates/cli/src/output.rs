@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_some_take_for_the_end_of_a_line_is_escaped_and_means_the_same() {
+    fn unicode_line_separators_are_escaped_without_changing_the_value() {
         let value = serde_json::json!({"a\u{2028}": "x\u{85}y\u{2029}z\nä"});
         let line = on_one_line(&value.to_string());
         assert_eq!(line, r#"{"a\u2028":"x\u0085y\u2029z\nä"}"#);

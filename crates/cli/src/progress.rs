@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shows_nothing_takes_nothing_away_that_others_show() {
+    fn a_watcher_that_shows_nothing_hides_no_progress_of_others() {
         let watched = || Progress {
             audience: Audience::Watcher,
             is_shown: AtomicBool::new(false),

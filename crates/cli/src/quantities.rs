@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_grouped_and_say_how_sure_they_are() {
+    fn token_counts_are_grouped_and_marked_by_certainty() {
         assert_eq!(tokens(TokenCount::measured(7)), "7");
         assert_eq!(tokens(TokenCount::measured(1_234_567)), "1,234,567");
         assert_eq!(tokens(TokenCount::estimated(123_456)), "~123,456");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn small_amounts_of_money_are_told_to_the_millionth_and_how_sure_each_is() {
+    fn small_amounts_of_money_are_shown_to_the_millionth_and_marked_by_certainty() {
         let told = |amount, label| {
             let amount = neuraxis::core::MicroUsd(amount);
             money(Cost { amount, label })
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_in_the_unit_that_fits() {
+    fn durations_are_shown_in_the_unit_that_fits() {
         for (millis, expected) in [
             (0, "0 ms"),
             (999, "999 ms"),

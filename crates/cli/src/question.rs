@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn words_without_a_command_are_a_question_and_a_slip_is_none() {
+    fn words_without_a_command_are_a_question_and_a_misspelled_command_is_not() {
         for line in [
             &["What time is it?"][..],
             &["what", "time", "is", "it"],
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_names_a_command_is_told_to_stand_in_quotes() {
+    fn a_question_containing_a_command_name_gets_a_tip_to_quote_it() {
         let hint = "hint: to ask a question with 'models' in it, put it in quotes";
         let asked = told("How do models work");
         assert!(asked.contains(hint), "{asked}");

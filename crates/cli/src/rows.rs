@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_rows_the_first_and_the_last_stay() {
+    fn only_the_first_and_last_of_many_rows_are_shown() {
         let rows = |count: usize| -> Vec<Row> {
             let rows = (1..=count).map(|row| Row::new(Mark::Plain, row.to_string()));
             rows.collect()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_decides_by_stays_in_its_margin_and_in_its_order() {
+    fn text_to_be_approved_stays_in_its_margin_and_logical_order_is_shown() {
         assert_eq!(
             plain_in_margin("one two three four", 16),
             "│ one two three\n┆  four\n"
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_stands_in_a_margin_on_each_line() {
+    fn external_text_has_a_margin_on_each_line() {
         let row = Row::new(Mark::Plain, "0123456789\u{1b}[2Jabcdefghij");
         let strip = |text: String| anstream::adapter::strip_str(&text).to_string();
         assert_eq!(

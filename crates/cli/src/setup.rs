@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_that_is_there_and_cannot_be_opened_is_not_shown_as_empty() {
+    async fn an_existing_store_that_cannot_be_opened_is_not_shown_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path()).with_data_dir(folder.path());
         let environment = environment.with_read_only_data();

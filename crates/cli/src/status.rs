@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_fills_the_terminals_whatever_is_shown() {
+    fn no_status_line_is_wider_than_the_terminal() {
         let region = Region {
             what: "漢字 running something with a very long name that goes on and on and on"
                 .to_owned(),

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_for_which_lines_cannot_be_edited_is_dumb() {
+    fn a_terminal_without_line_editing_is_dumb() {
         for (term, expected) in [
             ("dumb", true),
             ("emacs", true),

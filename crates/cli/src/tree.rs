@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_meet_and_lines_that_belong_together_stand_together() {
+    fn branches_connect_parents_and_children() {
         let turn = |line: &str, calls: &[&str]| Node {
             line: line.to_owned(),
             children: calls.iter().map(|call| Node::new(*call)).collect(),
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(draw(&nodes, Branches::Ascii, None), ascii);
     }
     #[test]
-    fn a_long_line_goes_on_beneath_itself() {
+    fn a_long_line_continues_below_itself() {
         let nodes = [
             Node {
                 line: "x".repeat(20),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_at_the_left_keeps_its_columns() {
+    fn the_gutter_on_the_left_keeps_its_columns() {
         let mut node = Node::new("x".repeat(20));
         node.gutter = "## ".to_owned();
         let text = draw(&[node], Branches::Ascii, Some(18));

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_broken_where_it_does_not_fit() {
+    fn a_line_is_split_at_the_width_limit() {
         assert_eq!(pieces("", 10), [""]);
         assert_eq!(pieces("0123456789", 10), ["0123456789"]);
         assert_eq!(pieces("0123456789a", 10), ["0123456789", "a"]);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_words_is_broken_between_them_if_it_can_be() {
+    fn a_line_is_wrapped_between_words_where_possible() {
         let broken = |line| broken(line, 12, "| ");
         assert_eq!(
             broken("why: because it writes"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn chinese_is_broken_between_its_letters_and_korean_between_its_words() {
+    fn chinese_wraps_between_characters_and_korean_between_words() {
         assert_eq!(
             broken("0123456789 漢字漢字，漢字", 19, "  "),
             "0123456789 漢字漢\n  字，漢字"
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_between_backticks_stays_whole_where_it_fits() {
+    fn a_command_in_backticks_stays_whole_where_it_fits() {
         assert_eq!(
             broken("say `a b c d` or not", 12, "  "),
             "say\n  `a b c d`\n  or not"
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_on_beneath_its_last_column_or_its_beginning() {
+    fn a_wrapped_line_is_indented_to_its_last_column_or_its_start() {
         for (line, expected) in [
             (
                 "/mode [MODE]  show or change it",
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fits_on_no_line_stands_whole_on_one_of_its_own() {
+    fn a_command_longer_than_a_line_is_kept_whole_on_its_own_line() {
         let long = "neuraxis runs resume 0199f3a1";
         let hint = format!("hint: `neuraxis help` or `{long}` shows it\n");
         assert_eq!(
@@ -364,20 +364,20 @@ mod tests {
     }
 
     #[test]
-    fn styles_take_no_room() {
+    fn styles_have_no_width() {
         let styled = "\u{1b}[1;32m0123456789\u{1b}[0m";
         assert_eq!(pieces(styled, 10), [styled]);
         assert_eq!(pieces("\u{1b}[1m01234567890", 10).len(), 2);
     }
 
     #[test]
-    fn a_narrow_terminal_still_gets_pieces() {
+    fn a_too_narrow_terminal_still_gets_pieces() {
         assert_eq!(pieces("0123456789", 0), ["01234567", "89"]);
     }
 
     proptest! {
         #[test]
-        fn nothing_is_left_out_and_every_piece_fits(line in "([ -~]|[äß漢🦀אà\u{301}\u{200d}]|\t){0,60}", columns in 8_usize..40) {
+        fn pieces_lose_nothing_and_fit(line in "([ -~]|[äß漢🦀אà\u{301}\u{200d}]|\t){0,60}", columns in 8_usize..40) {
             let pieces = pieces(&line, columns);
             prop_assert_eq!(pieces.concat(), line.as_str());
             for piece in pieces {
@@ -386,7 +386,7 @@ mod tests {
         }
 
         #[test]
-        fn a_line_of_words_keeps_them_all_and_each_part_fits(line in "([ -~]{0,20}|[`äß漢🦀אà\u{301}]){0,8}", columns in 12_usize..60) {
+        fn a_wrapped_line_loses_no_words_and_each_part_fits(line in "([ -~]{0,20}|[`äß漢🦀אà\u{301}]){0,8}", columns in 12_usize..60) {
             let broken = broken(&line, columns, "  ");
             let letters = |text: &str| -> String { text.chars().filter(|it| !" \n".contains(*it)).collect() };
             prop_assert_eq!(letters(&broken), letters(&line));

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runaway_reply_is_cut_off_wherever_its_text_is_kept() {
+    fn an_oversized_reply_is_refused_wherever_its_text_is_stored() {
         let text = "x".repeat(MAX_REPLY_BYTES / 2 + 1);
         let pieces: [fn(BlockIndex, String) -> ReplyDelta; 5] = [
             |block, text| ReplyDelta::Text { block, text },

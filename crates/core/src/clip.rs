@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_counted_and_none_is_cut_in_two() {
+    fn clipping_counts_characters_and_never_splits_one() {
         for (text, most, clipped) in [
             ("", 0, ""),
             ("a", 0, "…"),
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_fits_is_as_it_was() {
+    fn a_text_that_fits_is_unchanged() {
         let text = "as it was";
         assert_eq!(clip(text, text.len()), text);
         assert_eq!(clip(text, usize::MAX), text);

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_has_the_name_that_records_have_for_it() {
+    fn a_finish_reason_has_the_same_name_as_in_records() {
         let text = || "x".to_owned();
         let reasons = [
             FinishReason::Stop,

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_s_own_tools_have_names_that_are_valid() {
+    fn the_built_in_tools_of_the_engine_have_valid_names() {
         for name in [
             ToolName::final_answer(),
             ToolName::find_tools(),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_visible_and_not_too_long() {
+    fn an_idempotency_key_is_visible_ascii_of_bounded_length() {
         for text in [
             "",
             " ",

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_s_result_is_the_input_that_answers_its_effect() {
+    fn a_client_result_becomes_the_tool_result_of_its_effect() {
         let effect_id = EffectId {
             run: RunId(Uuid::nil()),
             number: 3,

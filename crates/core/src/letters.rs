@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hides_or_reorders_text_is_told_from_what_is_written_with() {
+    fn hiding_and_reordering_characters_are_distinguished_from_ordinary_text() {
         let hidden = "\u{ad}\u{200b}\u{200e}\u{2028}\u{202e}\u{2066}\u{feff}\u{e0041}";
         assert!(hidden.chars().all(is_invisible));
         let written = "aß日 \n\u{301}👩\u{200d}👩\u{fe0f}می\u{200c}خواهم";
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_covers_joins_or_stands_on_nothing_is_escaped() {
+    fn hiding_covering_joining_and_dangling_characters_are_escaped() {
         for (hostile, expected) in [
             ("a\u{1b}\u{9b}\r", r"a\u{1b}\u{9b}\r"),
             ("a\u{202e}b\u{2066}\u{200b}", r"a\u{202e}b\u{2066}\u{200b}"),

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_may_have_more_than_the_default_but_no_more_than_the_most() {
+    fn a_tool_timeout_may_exceed_the_default_but_not_the_maximum() {
         let minute = Duration::from_secs(60);
         let (second, default) = (Duration::from_secs(1), Duration::from_secs(30));
         assert_eq!(Limits::NONE.time_of_call(None), default);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tighter_limit_wins_and_no_limit_never_does() {
+    fn the_tighter_limit_wins_over_a_looser_or_missing_one() {
         let one = Limits {
             max_turns: Some(3),
             deadline: Some(Duration::from_secs(9)),

@@ -139,7 +139,7 @@ mod tests {
     use crate::question::Question;
 
     #[test]
-    fn an_events_kind_is_the_type_it_has_on_the_wire() {
+    fn the_kind_of_an_event_is_its_type_on_the_wire() {
         let (text, name) = (String::new, String::new);
         let tool_call_id = || ToolCallId::from_text("c");
         let bodies = [

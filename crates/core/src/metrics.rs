@@ -296,7 +296,7 @@ mod tests {
     const MIDNIGHT: Timestamp = Timestamp::UNIX_EPOCH;
 
     #[test]
-    fn a_sum_of_money_is_exact_and_no_better_than_its_weakest_part() {
+    fn a_cost_sum_is_exact_and_has_the_label_of_its_weakest_part() {
         let part = |amount, label| Cost {
             amount: MicroUsd(amount),
             label,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_stopped_makes_what_was_used_a_lower_bound() {
+    fn a_stopped_call_makes_the_usage_a_lower_bound() {
         let mut usage = RunUsage::default();
         usage.add(&Role::CODING, Usage::UNKNOWN);
         let outcome = RunOutcome {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_run_is_the_greatest_active_time_that_its_records_tell() {
+    fn the_time_of_a_run_is_the_greatest_active_time_in_its_records() {
         let steps = [
             (0, Some(0)),
             (5, Some(5_000)),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_run_that_goes_past_midnight_the_day_gets_what_comes_after() {
+    fn only_time_after_midnight_counts_for_the_new_day() {
         let day = || RunMeter::since(MIDNIGHT);
         let steps = [
             (-60, Some(0)),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_kept_before_some_calls_were_uncounted_all_count() {
+    fn old_metrics_without_uncounted_calls_count_all_calls() {
         let kept = r#"{"runs":1,"tool_calls":3,"tool_errors":2}"#;
         let used: SessionMetrics = serde_json::from_str(kept).unwrap();
         assert_eq!(used.counted_tool_calls(), 3);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_stands_still_does_not_stop_the_time_of_a_run() {
+    fn a_stopped_wall_clock_does_not_stop_the_time_of_a_run() {
         let steps = [(0, Some(0)), (0, Some(250))];
         assert_eq!(worked(&steps, RunMeter::since(MIDNIGHT)), 250);
     }

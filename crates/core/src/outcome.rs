@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_brings_its_own_text_is_wrapped_as_if_it_had_been_given_as_text() {
+    fn a_raw_json_value_is_wrapped_as_if_given_as_text() {
         for text in ["{\"a\":1}", "{\n\"a\": 1}", "null"] {
             let raw = RawValue::from_string(text.to_owned()).unwrap();
             let encoded = ToolOutput::encode(&raw).unwrap();

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_written_as_what_it_decides_otherwise_than_by_default() {
+    fn a_profile_is_written_without_its_optional_defaults() {
         let text = serde_json::to_string(&Profile::named("plain")).unwrap();
         assert_eq!(
             text,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_read_back_as_it_was() {
+    fn a_profile_reads_back_as_it_was_written() {
         for profile in [Profile::main_thread(), Profile::researcher()] {
             let text = serde_json::to_string(&profile).unwrap();
             assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);

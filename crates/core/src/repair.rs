@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_history_is_left_alone() {
+    fn a_complete_history_is_unchanged() {
         let whole = vec![
             Message::user("Hi."),
             calls(&["a", "b"]),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stand_after_their_calls_in_call_order_each_once() {
+    fn repaired_results_follow_their_calls_once_and_in_call_order() {
         let broken = vec![
             result("nobody"),
             calls(&["a", "b", "c"]),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn half_written_messages_are_left_out() {
+    fn incomplete_messages_are_left_out() {
         let empty = Message::Assistant(AssistantMessage {
             parts: Vec::new(),
             model: None,

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_not_taken_for_what_the_user_said_unless_there_is_nothing_else() {
+    fn a_summary_is_not_taken_as_the_user_text_unless_nothing_else_exists() {
         let summary = Message::user(format!("{SUMMARY_HEADING}Much was read."));
         let mut transcript: Transcript = [
             Message::user("Is it blue?"),

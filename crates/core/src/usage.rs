@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_is_no_better_than_its_weakest_part() {
+    fn a_token_sum_has_the_label_of_its_weakest_part() {
         let mut count = TokenCount::measured(5);
         count += TokenCount::estimated(2);
         assert_eq!(count, TokenCount::estimated(7));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_written_only_where_a_count_is_not_measured() {
+    fn labels_are_written_only_for_counts_that_are_not_measured() {
         let usage = Usage {
             prompt: TokenCount::measured(3),
             reasoning: TokenCount::UNKNOWN,
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
     }
     #[test]
-    fn what_was_written_to_a_cache_is_added_up_and_told_only_by_who_counts_it() {
+    fn cache_writes_are_added_up_and_reported_only_if_a_provider_counts_them() {
         let text = serde_json::to_string(&Usage::default()).unwrap();
         assert!(!text.contains("cache_write"), "{text}");
         let mut usage = Usage {

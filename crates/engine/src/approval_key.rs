@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_counts_for_what_was_approved_and_with_the_key_it_was_made_with_alone() {
+    fn an_approval_is_valid_only_for_the_approved_call_and_its_signing_key() {
         let key = ApprovalKey::new([7; 32]);
         let mut decided = decided(ApprovalDecision::APPROVE);
         key.sign(RUN, &mut decided);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn that_an_approval_was_given_in_time_is_part_of_what_was_signed() {
+    fn the_deadline_of_an_approval_is_covered_by_its_signature() {
         let key = ApprovalKey::new([7; 32]);
         let mut decided = decided(ApprovalDecision::APPROVE);
         decided.given_before = Some(Timestamp::UNIX_EPOCH);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_with_other_arguments_counts_for_these() {
+    fn an_approval_with_edited_arguments_is_valid_only_for_those() {
         let key = ApprovalKey::new([7; 32]);
         let edited = ApprovalDecision::approve_with(JsonText::from_text("[1]"));
         let mut decided = decided(edited);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remembered_answer_counts_in_its_session_alone() {
+    fn a_remembered_answer_is_valid_only_in_its_session() {
         let key = ApprovalKey::new([7; 32]);
         let mut grant = Grant {
             id: 1,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_s_word_counts_for_the_call_and_the_arguments_that_it_was_about() {
+    fn advice_of_a_hook_is_valid_only_for_its_call_and_arguments() {
         let key = ApprovalKey::new([7; 32]);
         let (mut shown, _) = call(&decided(ApprovalDecision::APPROVE), "{}");
         let mut said = AdvisedCall {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_shown() {
+    fn the_debug_output_hides_the_key() {
         assert_eq!(
             format!("{:?}", ApprovalKey::new([7; 32])),
             "ApprovalKey(***)"

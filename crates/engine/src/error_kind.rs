@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_written_as_its_kind_and_its_text_without_its_causes() {
+    fn an_error_serializes_as_kind_and_message_without_its_causes() {
         let session: SessionId = "s".parse().unwrap();
         let run = RunId(Uuid::nil());
         let text = format!("session s is busy with run {run}");

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_told_from_content_and_never_from_names() {
+    fn types_are_detected_from_content_and_never_from_names() {
         let part = attachment("report.txt", PNG).unwrap();
         assert_eq!(part, Part::Media(media("image/png", PNG)));
         let pdf = attachment("x", b"%PDF-1.7\n").unwrap();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_not_mistaken_for_a_format_whose_marks_are_letters() {
+    fn text_is_not_mistaken_for_a_format_whose_signature_is_letters() {
         for content in [
             "BM is how a bitmap begins",
             "ID3 and \u{1b}[1mbold",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_too_large_or_of_no_use_is_refused() {
+    fn empty_oversized_or_unsendable_attachments_are_refused() {
         assert_eq!(attachment("x", b""), Err(AttachmentError::Empty));
         for content in [b"PK\x03\x04 zip".as_slice(), b"a\0b", b"caf\xe9"] {
             let error = attachment("x", content).unwrap_err();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_returns_has_to_be_what_its_type_says_and_to_be_there() {
+    fn media_of_a_tool_must_be_embedded_and_match_its_declared_type() {
         assert_eq!(check_result(&[media("image/png", PNG)]), Ok(()));
         assert_eq!(
             check_result(&[media("image/jpg", b"\xff\xd8\xff\xe0")]),
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_attaches_text_and_media_and_an_error_names_which() {
+    fn a_part_that_users_cannot_send_is_refused_with_its_number() {
         let call = Part::Reasoning(neuraxis_core::ReasoningPart::default());
         let parts = [Part::text("a"), call];
         assert_eq!(
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_attached_count_as_files_and_what_is_said_does_not() {
+    fn attached_texts_count_as_files_and_message_texts_do_not() {
         let small = vec![Part::text("a"); MAX_MEDIA_PARTS + 1];
         let too_many = Err((MAX_MEDIA_PARTS + 1, AttachmentError::TooMuch));
         assert_eq!(check_parts(&small, Texts::Attached), too_many);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_with_a_message_is_recorded_twice_and_leaves_room_for_the_rest() {
+    fn attachments_recorded_twice_leave_room_in_the_run() {
         let written = MAX_MEDIA_BYTES_IN_ALL.div_ceil(3) * 4;
         let most = usize::try_from(RunBounds::default().max_bytes).unwrap();
         assert!(2 * written <= most / 5 * 4, "{written} of {most}");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_of_answering_does_not_count() {
+    async fn the_time_spent_answering_does_not_count() {
         let second = Duration::from_secs(1);
         let time = QuestionTime::of(QuestionSender::to(Arc::new(Slow(second * 60))));
         let started = Instant::now();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_limit_too_far_away_to_be_named_is_none() {
+    async fn a_limit_too_far_away_to_represent_is_no_limit() {
         let second = Duration::from_secs(1);
         let time = QuestionTime::of(QuestionSender::to(Arc::new(Slow(second))));
         let started = Instant::now();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_errors_that_may_pass_are_tried_again_and_only_so_often() {
+    fn only_transient_errors_are_retried_and_only_a_limited_number_of_times() {
         let policy = RetryPolicy::default();
         assert!(
             policy
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_providers_own_delay_is_honored_with_jitter_unless_it_is_absurd() {
+    fn a_provider_delay_is_honored_with_jitter_unless_it_is_too_long() {
         let policy = RetryPolicy::default();
         let limited = |seconds| {
             error(LlmErrorKind::RateLimited {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_asks_for_next_to_no_wait_gets_our_own() {
+    fn a_very_short_provider_delay_is_replaced_by_ours() {
         let policy = RetryPolicy::default();
         for asked in [Duration::ZERO, Duration::from_millis(12)] {
             let limited = error(LlmErrorKind::RateLimited {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_and_stay_below_the_longest() {
+    fn delays_grow_and_stay_below_the_maximum() {
         let policy = RetryPolicy {
             max_attempts: 20,
             ..RetryPolicy::default()

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_wait_hear_what_was_sent_first() {
+    async fn all_waiters_receive_the_first_end_that_was_sent() {
         let sender = EndSender::default();
         let (before, after) = (sender.receiver(), sender.receiver());
         assert!(!before.has_ended());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_one_who_is_gone() {
+    async fn waiters_return_when_the_sender_is_dropped() {
         let sender = EndSender::default();
         let end = sender.receiver();
         let waiting = tokio::spawn({

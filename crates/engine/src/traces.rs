@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_made_before_somebody_looks() {
+    fn traces_are_read_only_on_first_access() {
         let traces = Traces::of(Transcript::default(), Vec::new());
         assert!(traces.read.get().is_none());
         assert!(traces.is_empty());

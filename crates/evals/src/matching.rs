@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_hold_what_is_expected_and_may_hold_more() {
+    fn arguments_may_contain_more_than_is_expected() {
         for (found, expected, fits) in [
             (
                 json!({"a": 1, "b": [1, {"c": 2, "d": 3}]}),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_arguments_fits_any_call_of_its_tool_even_one_that_is_no_json() {
+    fn a_pattern_without_arguments_matches_any_call_of_its_tool_even_invalid_json() {
         let broken = JsonText::from_text("{");
         assert!(CallPattern::of("weather").fits("weather", &broken));
         assert!(CallPattern::of("*").fits("weather", &broken));

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_that_ship_are_tools_beside_a_plain_question() {
+    fn the_built_in_agents_are_tools_next_to_ask() {
         let offers = offers(&[Mode::MODERATE]);
         assert_eq!(offers.names(), ["ask", "deep_research", "researcher"]);
         let researcher = offers.find("researcher").unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_named_ask_does_not_take_the_place_of_the_plain_question() {
+    fn an_agent_named_ask_does_not_replace_the_ask_tool() {
         let config =
             PolicyConfig::from_toml("[agents.ask]\ndescription = 'Asks others'\n").unwrap();
         let policy = Policy::layered(config).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_names_no_mode_is_in_the_usual_one_or_the_tamest_there_is() {
+    fn a_call_without_a_mode_uses_moderate_or_the_strictest_allowed_mode() {
         let usual = |modes: &[Mode]| offers(modes).find(ASK).unwrap().mode.clone();
         assert_eq!(usual(&[Mode::EXPLORATORY]), Mode::EXPLORATORY);
         assert_eq!(usual(&[]), Mode::MODERATE, "refused");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_channels_and_agents_that_clients_may_choose_are_offered() {
+    fn only_the_channels_and_agents_allowed_to_clients_are_offered() {
         let policy = Policy::built_in();
         let choice = Choice {
             modes: vec![Mode::MODERATE, Mode::EXPLORATORY],
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_answers_on_its_own_channel_where_clients_may_use_that() {
+    fn an_agent_uses_its_own_channel_when_clients_may_use_it() {
         let free = offers(&[Mode::MODERATE, Mode::EXPLORATORY]);
         let research = free.find("deep_research").unwrap();
         let usual = (&research.channel, &research.mode);

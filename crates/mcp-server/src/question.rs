@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_word_that_approves_approves() {
+    fn only_an_accepted_decision_of_approve_approves() {
         let approval = json!({"action": "accept", "content": {"decision": "approve"}});
         assert_eq!(decision_in(approval), ApprovalDecision::APPROVE);
         for nonsense in [
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_brings_its_reason() {
+    fn a_denial_carries_its_reason() {
         let answer =
             json!({"action": "accept", "content": {"decision": "deny", "reason": "not\ntoday"}});
         assert_eq!(decision_in(answer), denied("not today".to_owned()));
     }
 
     #[test]
-    fn who_declares_only_pages_is_given_no_form() {
+    fn a_client_that_declares_only_url_elicitation_gets_no_form() {
         for (declared, expected) in [
             (json!({"elicitation": {}}), true),
             (json!({"elicitation": {"form": {}}}), true),

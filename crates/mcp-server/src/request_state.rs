@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_opens_for_the_same_tool_owner_and_process_alone() {
+    fn a_request_state_opens_only_for_the_same_tool_owner_and_process() {
         let states = RequestStates::default();
         let run = RunId(UuidV7.new_id());
         let sealed = states.seal(run, "ask", Some("ada")).unwrap();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_is_not_refused_takes_the_next_place_that_is_free_and_gives_it_back() {
+    async fn take_regardless_waits_for_the_next_free_permit_and_releases_it_on_drop() {
         let permits = Arc::new(Semaphore::new(1));
         let first = RunPermit::take(&permits).unwrap();
         assert!(RunPermit::take(&permits).is_none());

@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_has_its_line_and_a_key_that_comes_twice_is_shown_twice() {
+    fn every_value_is_on_its_own_line_and_a_duplicate_key_is_shown_twice() {
         let json = r#"{"path":"a","path":"b","deep":[1,{"x":null}],"none":{}}"#;
         let expected = "    {\n      \"path\": \"a\",\n      \"path\": \"b\",\n      \"deep\": [\n        1,\n        {\n          \"x\": null\n        }\n      ],\n      \"none\": {}\n    }";
         assert_eq!(laid_out(json), expected);
     }
 
     #[test]
-    fn what_hides_is_an_escape_and_what_was_hidden_as_one_is_a_letter() {
+    fn invisible_characters_are_escaped_and_escaped_letters_are_shown_as_letters() {
         for (json, expected) in [
             (r#"{"c":"\u0072\u006d"}"#, "\"c\": \"rm\""),
             ("{\"c\":\"a\u{202e}b\u{200b}\"}", r#""a\u202eb\u200b""#),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_laid_out_means_the_same() {
+    fn formatted_json_parses_to_the_same_value() {
         let json = r#"{"a":["\u202e","\"\\",1e5,-0.5,true],"":{"b":[]}}"#;
         let shown: serde_json::Value = serde_json::from_str(&laid_out(json)).unwrap();
         assert_eq!(
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stay_on_one_line_of_bounded_length() {
+    fn text_stays_on_one_line_of_bounded_length() {
         assert_eq!(one_line(" two\nlines\u{7} "), "two lines\\u0007");
         assert_eq!(
             one_line(&"x".repeat(5_000)).chars().count(),

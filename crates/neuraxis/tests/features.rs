@@ -12,7 +12,7 @@ fn features() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_feature_stands_in_the_tables_of_features() {
+fn every_feature_is_listed_in_the_feature_tables() {
     let features = features();
     assert!(features.len() > 20, "{features:?}");
     let pages = [

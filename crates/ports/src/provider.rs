@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_value_of_each_type() {
+    fn there_is_one_shared_value_per_type() {
         let shared = Shared::default();
         shared.get::<AtomicUsize>().store(7, Ordering::Relaxed);
         assert_eq!(shared.get::<AtomicUsize>().load(Ordering::Relaxed), 7);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_nowhere() {
+    fn a_secret_is_never_shown() {
         let secret = Secret::new(" sk-canary-1234\n");
         assert_eq!(secret.expose(), "sk-canary-1234");
         assert_eq!(format!("{secret:?}"), "Secret");
@@ -65,14 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_taken_as_it_is_is_found_without_the_space_around_it() {
+    fn a_verbatim_secret_is_redacted_without_its_surrounding_whitespace() {
         let secret = Secret::verbatim(" sk-canary-1234\n");
         assert_eq!(secret.expose(), " sk-canary-1234\n");
         assert_eq!(secret.redact("(sk-canary-1234)"), "([redacted])");
     }
 
     #[test]
-    fn an_empty_secret_leaves_texts_alone() {
+    fn an_empty_secret_redacts_nothing() {
         assert_eq!(Secret::new("").redact("no key"), "no key");
     }
 }

@@ -383,14 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_a_tool_passes_on_shows_its_own_text_and_not_its_sources() {
+    fn a_propagated_error_shows_its_own_text_and_not_its_sources() {
         let error = fails().unwrap_err();
         assert_eq!(error, ToolError::new("the weather service does not answer"));
         assert!(!format!("{error:?}").contains("canary"));
     }
 
     #[test]
-    fn an_address_in_an_error_that_is_passed_on_has_neither_user_password_nor_query() {
+    fn a_url_in_a_propagated_error_has_no_credentials_and_no_query() {
         let table = [
             (
                 "error sending request for url (https://api.example/v1?key=k)canary)",
@@ -422,14 +422,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_and_an_error_of_any_type_become_an_error_of_a_tool() {
+    fn a_text_and_an_error_of_any_type_convert_to_a_tool_error() {
         assert_eq!(ToolError::from("no such city").message, "no such city");
         let boxed: Box<dyn Error + Send + Sync> = "no such street".into();
         assert_eq!(ToolError::from(boxed).persistence, Persistence::Unknown);
     }
 
     #[test]
-    fn a_tool_says_in_one_word_whether_a_repetition_helps() {
+    fn a_tool_error_can_be_marked_permanent_or_temporary() {
         let not_a_number = || "x".parse::<u8>();
         let permanent = not_a_number().map_err(ToolError::permanent).unwrap_err();
         assert_eq!(permanent.persistence, Persistence::Permanent);

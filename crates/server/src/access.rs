@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_logged_while_an_answer_is_sent_stands_in_the_span_of_its_request() {
+    async fn the_response_body_is_sent_within_the_request_span() {
         let _logging = tracing::subscriber::set_default(tracing_subscriber::registry());
         let span_name = async {
             let span = Span::current()

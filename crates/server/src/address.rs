@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_other_machines_can_reach_takes_keys_and_encryption() {
+    fn an_address_that_other_machines_can_reach_requires_keys_and_encryption() {
         let address: SocketAddr = "0.0.0.0:8787".parse().unwrap();
         for (keys, encryption, expected) in [
             (false, false, Err(ListenAddressError::NotLoopback(address))),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_with_a_port_is_malformed() {
+    fn text_that_is_not_an_ip_address_with_a_port_is_malformed() {
         for text in [
             "",
             "127.0.0.1",

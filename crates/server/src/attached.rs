@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_read_in_lines_and_with_or_without_what_fills_it_up() {
+    fn base64_may_have_line_breaks_and_lack_padding() {
         for data in ["aGVsbG8h\r\naGk=", "aGVsbG8haGk", " aGVsbG8h aGk=\n"] {
             assert_eq!(decoded(data).unwrap(), b"hello!hi", "{data:?}");
         }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_has_more_time_the_more_of_it_came() {
+    async fn the_time_limit_of_a_body_grows_with_the_bytes_received() {
         let most = 16 * BYTES_A_SECOND;
         for (bytes, seconds, arrives) in [
             (1, 29, true),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_with_files_holds_no_more_values_than_there_is_room_for_as_json() {
+    async fn the_number_of_json_values_is_limited_only_in_bodies_with_files() {
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
         let list = |values: usize| format!("[{}0]", "0,".repeat(values - 1));

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_cannot_lead_elsewhere_are_this_machine() {
+    fn only_loopback_names_and_addresses_are_this_machine() {
         for host in ["localhost", "LocalHost", "127.0.0.1", "127.8.9.10", "[::1]"] {
             assert!(is_this_machine(host), "{host}");
         }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_ours_by_scheme_name_and_port() {
+    fn an_origin_is_ours_by_scheme_host_and_port() {
         let host = Authority::from_static("127.0.0.1:8787");
         for origin in [
             "http://127.0.0.1:8787",
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_whatever_name_a_page_comes_from_the_host_that_it_asks() {
+    fn a_page_is_of_the_same_host_when_its_origin_matches_the_host_header() {
         for (origin, host) in [
             ("https://chat.example", "chat.example"),
             ("https://Chat.Example", "chat.example:443"),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_reads_lines_are_lost_and_counted_and_nobody_waits() {
+    fn a_stalled_log_writer_loses_and_counts_lines_without_blocking() {
         let (open, gate) = mpsc::channel();
         let (taken, lines) = mpsc::channel();
         let (mut log, end) = queue(Stalled { gate, taken }, 2);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_over_is_not_waited_for() {
+    fn work_that_never_ends_is_waited_for_only_briefly() {
         let (never, wait) = mpsc::channel::<()>();
         in_time(move || {
             let _ = wait.recv();

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_variable_is_the_strongest_and_without_any_the_default_counts() {
+    fn our_log_variable_overrides_rust_log_and_the_default_applies_without_either() {
         let environment = Environment::new("/w");
         assert_eq!(filter(&environment).unwrap().to_string(), "info");
         let environment = environment.with_variable("NEURAXIS_LOG", "");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_of_a_protocol_logs_of_conversations_has_to_be_asked_for() {
+    fn logs_of_the_mcp_library_must_be_enabled_explicitly() {
         for (filter, expected) in [
             ("info", "rmcp=off,info"),
             ("debug", "rmcp=off,debug"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_refused_by_name() {
+    fn an_invalid_log_filter_is_refused_with_its_variable() {
         let environment = Environment::new("/w").with_variable("NEURAXIS_LOG", "neuraxis=loud");
         let error = filter(&environment).unwrap_err();
         assert!(

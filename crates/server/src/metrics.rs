@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dashboard_asks_for_metrics_that_there_are() {
+    fn the_dashboard_queries_only_existing_metrics() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let page = fs::read_to_string(root.join("docs/operating.md")).unwrap();
         let row = |line: &str| {

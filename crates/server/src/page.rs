@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_known_again_alone_in_a_list_and_weakened() {
+    fn an_etag_matches_alone_in_a_list_and_as_a_weak_tag() {
         let names = |known: &'static str| names(&HeaderValue::from_static(known), "\"a\"");
         assert!(names("\"a\"") && names("W/\"a\"") && names("\"b\", \"a\"") && names("*"));
         assert!(!names("\"b\"") && !names("a") && !names(""));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_has_a_number_of_slots_and_takes_none_of_another_s() {
+    async fn an_owner_has_a_limited_number_of_permits_and_takes_none_from_others() {
         let permits = PermitPool::new(number(10));
         let two = Some(("ada", number(2)));
         let held = [permits.take(two).unwrap(), permits.take(two).unwrap()];
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_that_find_no_room_are_told_to_come_again_at_different_times() {
+    async fn refused_runs_are_given_different_retry_times() {
         let permits = PermitPool::new(number(10));
         let one = Some(("ada", number(1)));
         let held = permits.take(one).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_goes_on_counts_where_there_is_no_room_too() {
+    async fn a_resumed_run_waits_for_a_permit_and_counts_towards_the_limits() {
         let permits = PermitPool::new(number(1));
         let one = Some(("ada", number(1)));
         let first = permits.take(one).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_lags_is_given_no_more_until_it_has_caught_up() {
+    async fn a_lagging_store_receives_no_new_runs_until_it_catches_up() {
         let permits = PermitPool::new(number(100));
         let begun: Vec<StartPermit> = (0..LATE).map(|_| permits.take(None).unwrap()).collect();
         assert!(permits.take(None).is_ok(), "they have only begun");

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_store_says_after_who_asked_has_left_is_told_whoever_asks_next() {
+    async fn a_probe_result_that_arrives_after_its_caller_left_goes_to_the_next_caller() {
         let store = Arc::new(FailingStore::new(MemoryStore::new()));
         let orchestrator = Orchestrator::builder()
             .model(Role::REASONING, Arc::new(OfflineModel))

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_a_page_with_its_title_and_status_and_no_page_is_left_over() {
+    fn every_problem_kind_has_a_page_with_its_title_and_status_and_no_page_is_extra() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
         for kind in ALL {
             let page = kind.page;

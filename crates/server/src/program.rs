@@ -451,7 +451,7 @@ mod tests {
 
     /// A supervisor that restarts the program may give up after exit code 2.
     #[test]
-    fn what_a_file_system_says_only_now_is_no_fault_of_the_configuration() {
+    fn a_transient_file_system_error_is_not_a_configuration_error() {
         for failure in failures(io::ErrorKind::StaleNetworkFileHandle) {
             assert_eq!(failure.exit_code(), ExitCode::FAILURE, "{failure}");
         }
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_defined_without_contradictions() {
+    fn the_command_line_definition_is_consistent() {
         Arguments::command().debug_assert();
     }
 }

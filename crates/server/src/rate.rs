@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_too_often_is_told_when_to_come_again_and_is_taken_then() {
+    async fn a_request_over_the_rate_is_given_a_time_after_which_it_is_accepted() {
         let rate = Rate::per_minute(NonZeroU32::new(3).unwrap());
         for _ in 0..3 {
             assert_eq!(rate.count(), Ok(()));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_refused_alone_waits_no_longer_than_until_there_may_be_one_more() {
+    async fn a_single_refused_client_waits_only_until_the_next_request_is_allowed() {
         let rate = Rate::per_minute(NonZeroU32::new(3).unwrap());
         assert!((0..3).all(|_| rate.count().is_ok()));
         tokio::time::advance(Duration::from_secs(15)).await;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_that_are_refused_are_told_to_come_one_after_the_other() {
+    async fn refused_clients_are_given_staggered_retry_times() {
         let rate = Rate::per_minute(NonZeroU32::new(60).unwrap());
         assert!((0..60).all(|_| rate.count().is_ok()));
         for seconds in (1..=60).chain([1, 2]) {

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_another_one_or_gone_is_named() {
+    fn changed_and_removed_recipients_are_named() {
         let recipients = |all: &[(Role, &str)]| {
             let all = all.iter().cloned();
             Recipients(
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_address_host_and_port_are_named_alone() {
+    fn only_the_host_and_port_of_an_address_are_named() {
         for (url, place) in [
             ("https://me:word@api.example/v1?key=k", Some("api.example")),
             ("http://127.0.0.1:8080/v1", Some("127.0.0.1:8080")),

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_is_told_why_a_run_cannot_go_on_and_the_client_is_not() {
+    fn the_reason_a_run_cannot_resume_is_logged_and_not_sent_to_the_client() {
         let cause = StoreError::Damaged("the third record".to_owned());
         let error = RequestError::Interrupted {
             run: RunId(Uuid::nil()),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_sent_again_is_told_why_its_run_cannot_go_on() {
+    fn a_repeated_turn_whose_run_cannot_resume_is_a_cannot_go_on_problem() {
         let run = RunId(Uuid::nil());
         let source = Box::new(ResumeError::Imported(run));
         let problem = Problem::from(RequestError::Interrupted { run, source });
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_decides_about_a_run_of_another_folder_is_told_which_server_goes_on_with_it() {
+    fn a_decision_on_a_run_of_another_folder_names_the_server_that_can_resume_it() {
         let run = RunId(Uuid::nil());
         let folder = "/srv/project".into();
         let problem = Problem::from(ResumeError::Elsewhere { run, folder });
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_being_removed_is_busy() {
+    fn a_session_being_removed_is_busy() {
         let session = "s1".parse().unwrap();
         let held = RequestError::Store(StoreError::SessionHeld(session));
         let problem = Problem::from(held);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_says_is_not_passed_on() {
+    fn the_text_of_a_store_error_is_not_sent_to_the_client() {
         let host = "db.internal".to_owned();
         for (error, name, retry_after) in [
             (

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_no_store_keeps_is_found_at_its_place() {
+    fn a_nul_character_in_a_json_value_is_found_with_its_path() {
         for (value, place) in [
             (json!({"a": [{"b": "x"}, {"b": "y\0"}]}), Some("a[1].b")),
             (json!({"a": {"c\0": 1}}), Some("a")),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_json_says_what_was_expected_and_where() {
+    fn a_json_error_names_what_was_expected_and_where() {
         #[derive(Debug, Deserialize)]
         #[serde(rename_all = "lowercase")]
         enum Verb {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_whole_however_it_is_written() {
+    fn a_whole_number_is_read_in_every_notation_and_others_are_refused() {
         for (text, expected) in [
             (r#"{"one": 7, "other": 8}"#, (7, Some(8))),
             (r#"{"one": 7.0, "other": 8e2}"#, (7, Some(800))),

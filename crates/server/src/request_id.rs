@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_a_client_brings_is_kept_if_it_is_well_formed() {
+    fn a_well_formed_request_id_from_the_client_is_used() {
         let longest = "x".repeat(MAX_BYTES);
         for id in ["1", "Root=1-67891233:abc/def+0", &longest] {
             assert_eq!(of(&[id.as_bytes()]), id);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_could_pass_for_something_else_is_replaced_by_one_of_ours() {
+    fn an_ambiguous_request_id_is_replaced_by_a_generated_one() {
         let long = "x".repeat(MAX_BYTES + 1);
         for id in [
             "",

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_that_are_kept_for_less_than_a_day_give_budgets_of_a_day_back() {
+    fn retention_of_less_than_a_day_refunds_daily_budgets() {
         let policy = |plan: &str| {
             let config = PolicyConfig::from_toml(&format!("[plans.small]\n{plan}\n"));
             Policy::layered(config.unwrap()).unwrap()
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_old_session_is_archived_before_it_is_deleted_and_stays_if_that_fails() {
+    async fn an_old_session_is_archived_before_deletion_and_remains_if_archiving_fails() {
         let store = Arc::new(MemoryStore::default());
         for (id, made) in [("old:1", 0), ("old.2", 1), ("new", 100)] {
             let made = Timestamp::from_second(made).unwrap();
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_is_far_ahead_deletes_nothing_when_the_server_starts() {
+    async fn a_clock_far_ahead_deletes_nothing_when_the_server_starts() {
         let store = Arc::new(MemoryStore::default());
         let make = async |id: &str, made| {
             let session = Session::new(id.parse().unwrap(), made);
@@ -400,8 +400,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_is_set_far_ahead_while_the_server_runs_deletes_nothing_at_the_next_look()
-    {
+    async fn a_clock_set_far_ahead_while_the_server_runs_deletes_nothing_at_the_next_check() {
         let store = Arc::new(MemoryStore::default());
         let session = Session::new("first".parse().unwrap(), day(0));
         store.create_session(&session).await.unwrap();
@@ -415,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sessions_that_cannot_be_archived_keep_no_other_one_back() {
+    async fn sessions_that_cannot_be_archived_do_not_hold_up_others() {
         let store = Arc::new(FailingStore::new(MemoryStore::default()));
         // They fill the first page, and the other one is on the second.
         for number in 0..=PAGE {
@@ -439,7 +438,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_is_archived_one_run_after_the_other() {
+    async fn a_session_is_archived_run_by_run() {
         let store = Arc::new(FailingStore::new(MemoryStore::default()));
         let session = Session::new("old".parse().unwrap(), Timestamp::UNIX_EPOCH);
         store.create_session(&session).await.unwrap();
@@ -466,7 +465,7 @@ mod tests {
 
     /// A turn takes place after the session was found, or after it was read for the archive.
     #[tokio::test(start_paused = true)]
-    async fn a_session_that_is_used_while_it_is_archived_stays() {
+    async fn a_session_used_while_it_is_archived_is_not_deleted() {
         let late = |seconds| Fault::AnswerLate(Duration::from_secs(seconds));
         for faults in [
             vec![(StoreOperation::Sessions, late(2))],

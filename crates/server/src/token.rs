@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_shown_once_and_as_a_bearer() {
+    fn the_token_must_be_sent_once_as_a_bearer_token() {
         assert!(is_let_in(&["Bearer t0ken"]));
         assert!(is_let_in(&["bearer  t0ken "]));
         for values in [
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_of_its_own_a_server_takes_no_decisions() {
+    fn a_server_without_a_token_accepts_no_decisions() {
         let problem = needed(None);
         assert!(!is_presented(None, &HeaderMap::new()));
         assert!(format!("{problem:?}").contains("no-decisions"));

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_taken_from_one_whole_header_and_the_states_of_all() {
+    fn a_trace_uses_its_only_traceparent_header_and_all_tracestate_headers() {
         let all = [
             ("traceparent", PARENT),
             ("tracestate", "a=1"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_ignored() {
+    fn an_invalid_trace_is_ignored() {
         assert_eq!(of(&headers(&[])), None);
         assert_eq!(of(&headers(&[("traceparent", "00-1-2-3")])), None);
         let twice = [("traceparent", PARENT), ("traceparent", PARENT)];

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_sent_to_who_names_them() {
+    fn events_are_sent_only_to_clients_that_accept_them_by_name() {
         for (accept, expected) in [
             ("text/event-stream", true),
             (
@@ -238,7 +238,7 @@ mod tests {
 
     /// Clients that find the header resend the request automatically.
     #[test]
-    fn only_who_may_send_a_request_again_is_told_when() {
+    fn only_clients_that_may_repeat_a_request_receive_retry_after() {
         for (advice, expected) in [
             (RetryAdvice::SameKey, true),
             (RetryAdvice::ReadSession, false),

@@ -165,7 +165,7 @@ mod tests {
     const PAGE: &str = "Text\n\n```sh\n# nothing\none \\\n  two   # why\n\nthree\n```\n\n```console\n$ four\nfive\n```\n```toml\na = 1\n```\n";
 
     #[test]
-    fn commands_are_those_of_shells_and_go_on_behind_a_backslash() {
+    fn commands_are_read_from_shell_blocks_and_continue_after_a_backslash() {
         let blocks = blocks_of("page.md", PAGE);
         let commands: Vec<Vec<String>> = blocks.iter().map(Block::commands).collect();
         assert_eq!(commands[0], ["one   two   # why", "three"]);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn each_command_ends_with_its_own_code_and_what_one_sets_the_next_knows() {
+    fn each_command_has_its_own_exit_code_and_shell_state_carries_over() {
         let folder = tempfile::tempdir().unwrap();
         let commands = ["a=3", "echo $a # three", "false | true", "(exit $a)"];
         let commands = commands.map(str::to_owned);

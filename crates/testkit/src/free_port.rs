@@ -58,7 +58,7 @@ mod tests {
     use super::FreePort;
 
     #[test]
-    fn whoever_names_the_port_gets_it_again_and_again_and_nobody_else_does() {
+    fn a_reserved_port_can_be_rebound_and_is_given_to_no_other() {
         let port = FreePort::take();
         let address = (Ipv4Addr::LOCALHOST, port.number());
         for _ in 0..2 {

@@ -65,7 +65,7 @@ fn with_a_call() -> Vec<Arc<Record>> {
 }
 
 #[test]
-fn a_whole_run_passes() {
+fn a_complete_run_passes() {
     let records = whole();
     let told = [records[0].to_json()];
     let folder = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_whole_run_passes() {
 
 #[test]
 #[should_panic(expected = "I1")]
-fn what_was_told_and_not_kept_is_found() {
+fn a_record_reported_but_not_stored_is_detected() {
     let records = whole();
     let told = [records[2].to_json()];
     Aftermath::of(&records[..2]).received(&told).assert_whole();
@@ -86,13 +86,13 @@ fn what_was_told_and_not_kept_is_found() {
 
 #[test]
 #[should_panic(expected = "I2")]
-fn a_call_without_a_result_is_found() {
+fn a_call_without_a_result_is_detected() {
     Aftermath::of(&with_a_call()).assert_ended();
 }
 
 #[test]
 #[should_panic(expected = "I3")]
-fn what_was_done_twice_is_found() {
+fn an_effect_done_twice_is_detected() {
     let effects = [effect(), effect()];
     Aftermath::of(&with_a_call())
         .effects(&effects)
@@ -101,13 +101,13 @@ fn what_was_done_twice_is_found() {
 
 #[test]
 #[should_panic(expected = "was started, but is not in the journal")]
-fn what_was_begun_without_a_record_is_found() {
+fn an_effect_without_a_record_is_detected() {
     let effects = [effect()];
     Aftermath::of(&whole()).effects(&effects).assert_whole();
 }
 
 #[test]
-fn what_another_run_did_is_not_looked_for_in_the_journal_of_this_one() {
+fn effects_of_another_run_are_ignored() {
     let mut other = effect();
     other.run = CountingIds::nth_run(2);
     Aftermath::of(&with_a_call())
@@ -117,19 +117,19 @@ fn what_another_run_did_is_not_looked_for_in_the_journal_of_this_one() {
 
 #[test]
 #[should_panic(expected = "I4")]
-fn a_gap_is_found() {
+fn a_gap_is_detected() {
     Aftermath::of(&whole()[1..]).assert_whole();
 }
 
 #[test]
 #[should_panic(expected = "I5")]
-fn a_run_without_an_end_is_found() {
+fn a_run_without_an_end_is_detected() {
     Aftermath::of(&whole()[..2]).assert_ended();
 }
 
 #[test]
 #[should_panic(expected = "I7")]
-fn a_secret_in_a_file_is_found() {
+fn a_secret_in_a_file_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("log"), "a secret, here").unwrap();
     let records = whole();
@@ -141,7 +141,7 @@ fn a_secret_in_a_file_is_found() {
 
 #[test]
 #[should_panic(expected = "I2")]
-fn a_second_result_of_a_call_is_found() {
+fn a_second_result_of_a_call_is_detected() {
     let mut log = log();
     let mut records = vec![log.started("Hello?"), log.record(call())];
     records.extend([log.record(result(None)), log.record(result(None))]);
@@ -151,7 +151,7 @@ fn a_second_result_of_a_call_is_found() {
 
 #[test]
 #[should_panic(expected = "I2: calls without results")]
-fn a_history_with_a_call_that_nothing_answers_is_found() {
+fn a_history_with_an_unanswered_call_is_detected() {
     let mut log = log();
     let records = [
         log.started("Hello?"),
@@ -163,7 +163,7 @@ fn a_history_with_a_call_that_nothing_answers_is_found() {
 
 #[test]
 #[should_panic(expected = "I3")]
-fn an_unknown_outcome_of_what_is_not_in_the_journal_is_found() {
+fn an_unknown_outcome_of_a_call_not_in_the_journal_is_detected() {
     let mut log = log();
     let unknown = result(Some(ToolFailure::OutcomeUnknown));
     let records = [log.started("Hello?"), log.record(unknown)];
@@ -172,7 +172,7 @@ fn an_unknown_outcome_of_what_is_not_in_the_journal_is_found() {
 
 #[test]
 #[should_panic(expected = "I5")]
-fn a_second_end_is_found() {
+fn a_second_end_is_detected() {
     let mut log = log();
     let records = [
         log.started("Hello?"),
@@ -184,7 +184,7 @@ fn a_second_end_is_found() {
 
 #[test]
 #[should_panic(expected = "I5: warning follows the end")]
-fn what_follows_the_end_is_found() {
+fn a_record_after_the_end_is_detected() {
     let mut log = log();
     let records = [
         log.started("Hello?"),
@@ -196,7 +196,7 @@ fn what_follows_the_end_is_found() {
 
 #[test]
 #[should_panic(expected = "I7: the secret is in")]
-fn a_secret_in_a_record_is_found() {
+fn a_secret_in_a_record_is_detected() {
     Aftermath::of(&whole()).canary("Hello?").assert_whole();
 }
 
@@ -256,7 +256,7 @@ fn assert_found(has_it: impl FnOnce(&std::path::Path, &mut std::process::Command
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_is_found_by_what_it_was_started_with() {
+fn a_process_is_detected_by_its_arguments() {
     assert_found(|folder, command| {
         *command = std::process::Command::new("/usr/bin/tail");
         let file = folder.join("log");
@@ -267,7 +267,7 @@ fn a_process_is_found_by_what_it_was_started_with() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_is_found_by_its_environment() {
+fn a_process_is_detected_by_its_environment() {
     assert_found(|folder, command| {
         command.env("HOME", folder);
     });
@@ -275,7 +275,7 @@ fn a_process_is_found_by_its_environment() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_is_found_by_where_it_is() {
+fn a_process_is_detected_by_its_working_directory() {
     assert_found(|folder, command| {
         command.current_dir(folder);
     });
@@ -284,7 +284,7 @@ fn a_process_is_found_by_where_it_is() {
 /// The server is dead, and its child is dying.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_that_is_gone_a_moment_later_is_not_left() {
+fn a_process_that_exits_shortly_afterwards_is_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = std::process::Command::new("/bin/sleep");
     let mut dying = command

@@ -13,7 +13,7 @@ use neuraxis_testkit::{
 };
 
 #[test]
-fn a_log_counts_from_one_without_gaps_and_reads_back() {
+fn a_log_is_numbered_from_one_without_gaps_and_reads_back() {
     let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse().unwrap());
     let records = [
         log.started("Hello?"),
@@ -28,7 +28,7 @@ fn a_log_counts_from_one_without_gaps_and_reads_back() {
 }
 
 #[test]
-fn builders_say_what_they_were_told() {
+fn builders_set_what_they_are_given() {
     let spec: ToolSpec = spec("drop_table")
         .destructive()
         .open_world()
@@ -50,7 +50,7 @@ fn builders_say_what_they_were_told() {
 }
 
 #[tokio::test]
-async fn every_mock_stands_for_its_port() {
+async fn every_mock_can_be_used_as_its_port() {
     let mut model = mock::MockLlmClient::new();
     model
         .expect_respond()
@@ -88,7 +88,7 @@ async fn every_mock_stands_for_its_port() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_deleted_since_it_was_listed_is_not_idle_and_hides_no_other() {
+async fn a_session_deleted_after_being_listed_is_not_idle_and_hides_no_other() {
     let ids = ["gone", "old"].map(|id| -> SessionId { id.parse().unwrap() });
     let mut store = mock::MockSessionStore::new();
     let listed = ids.clone().map(|id| Session::new(id, START)).to_vec();

@@ -10,7 +10,7 @@ use neuraxis_testkit::{
 };
 
 #[test]
-fn the_clock_stands_still_until_it_is_moved() {
+fn the_clock_does_not_advance_until_it_is_moved() {
     let clock = VirtualClock::new();
     assert_eq!((clock.now(), clock.now()), (START, START));
     clock.advance(Duration::from_secs(60));
@@ -30,7 +30,7 @@ fn the_ids_are_the_same_in_every_test() {
 }
 
 #[tokio::test]
-async fn the_approver_answers_in_order_and_then_nobody_does() {
+async fn the_approver_answers_in_order_and_then_reports_that_nobody_answers() {
     let approver = ScriptedApprover::new()
         .deny("no")
         .then(ApproverReply::Later);

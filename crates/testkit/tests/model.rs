@@ -12,7 +12,7 @@ fn broken() -> LlmError {
 }
 
 #[tokio::test]
-async fn scripts_are_played_in_order_and_requests_are_kept() {
+async fn scripts_are_played_in_order_and_requests_are_recorded() {
     let model = ScriptedModel::new()
         .then(reply::text("one"))
         .then(broken())
@@ -40,7 +40,7 @@ async fn scripts_are_played_in_order_and_requests_are_kept() {
 }
 
 #[tokio::test]
-async fn out_of_scripts_the_model_fails_for_good() {
+async fn without_scripts_left_the_model_fails_permanently() {
     let error = ScriptedModel::new()
         .respond(&request("a"), &call_context())
         .await
@@ -50,7 +50,7 @@ async fn out_of_scripts_the_model_fails_for_good() {
 }
 
 #[tokio::test]
-async fn a_script_that_fails_midway_gives_its_deltas_first() {
+async fn a_script_that_fails_midway_sends_its_deltas_first() {
     let script = || {
         Script::from(reply::text("abcdef"))
             .split(2)
@@ -78,7 +78,7 @@ async fn a_script_that_fails_midway_gives_its_deltas_first() {
 }
 
 #[tokio::test]
-async fn a_script_that_fails_at_once_fails_before_the_stream_begins() {
+async fn a_script_that_fails_at_once_fails_before_the_stream_starts() {
     let model = ScriptedModel::new().then(broken());
     assert_eq!(
         model
@@ -90,7 +90,7 @@ async fn a_script_that_fails_at_once_fails_before_the_stream_begins() {
 }
 
 #[tokio::test]
-async fn a_script_that_is_cut_has_no_end() {
+async fn a_truncated_script_has_no_end() {
     let model = ScriptedModel::always(Script::from(reply::text("abcdef")).split(2).cut_at(3));
     let stream = model
         .stream_respond(&request("a"), &call_context())

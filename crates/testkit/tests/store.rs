@@ -50,14 +50,14 @@ async fn a_refused_operation_does_not_reach_the_store_and_the_next_one_does() {
 }
 
 #[tokio::test]
-async fn an_operation_whose_answer_is_lost_has_happened() {
+async fn an_operation_whose_response_is_lost_has_taken_effect() {
     let store = store(1);
     store.fail_next(StoreOperation::CreateSession, Fault::LoseAnswer(down()));
     assert_eq!(store.create_session(&session()).await, Err(down()));
 }
 
 #[tokio::test]
-async fn a_hanging_operation_never_answers() {
+async fn a_hanging_operation_never_returns() {
     let store = store(0);
     store.fail_next(StoreOperation::CreateSession, Fault::Hang);
     assert!(store.create_session(&session()).now_or_never().is_none());

@@ -58,7 +58,7 @@ async fn a_panicking_act_panics_and_the_tool_stays_usable() {
 }
 
 #[tokio::test]
-async fn a_hanging_act_heeds_cancelling_and_a_stalling_one_does_not() {
+async fn a_hanging_act_responds_to_cancellation_and_a_stalling_one_does_not() {
     for (act, heeds) in [(Act::hanging(), true), (Act::stalling(), false)] {
         let tool = ScriptedTool::always(spec("t"), act);
         let ctx = tool_context();
@@ -71,7 +71,7 @@ async fn a_hanging_act_heeds_cancelling_and_a_stalling_one_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_at_the_same_time_are_noticed() {
+async fn concurrent_calls_are_counted() {
     let tool = ScriptedTool::always(spec("t"), Act::value("1").after(Duration::from_secs(1)));
     let call = || tool.call(arguments(), tool_context());
     let _ = tokio::join!(call(), call());
@@ -80,7 +80,7 @@ async fn calls_at_the_same_time_are_noticed() {
 }
 
 #[tokio::test]
-async fn reports_come_in_the_order_they_were_told() {
+async fn reports_arrive_in_the_order_in_which_they_were_scripted() {
     #[derive(Debug, Default)]
     struct Seen(Mutex<Vec<String>>);
 
@@ -114,7 +114,7 @@ async fn reports_come_in_the_order_they_were_told() {
 }
 
 #[test]
-fn a_tool_may_be_available_in_some_turns_only() {
+fn a_tool_can_be_available_only_in_some_turns() {
     let tool = ScriptedTool::new(spec("t")).available_when(|turn| turn.turn.0 > 1);
     let mut turn = tool_context().turn;
     assert!(!tool.should_use(&turn));

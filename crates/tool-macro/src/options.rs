@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_becomes_calls_on_the_builder() {
+    fn options_become_calls_on_the_builder() {
         let said = quote!(
             class = "read_only",
             open_world,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_option_is_refused_with_those_that_there_are() {
+    fn an_invalid_option_is_refused_with_the_valid_ones() {
         assert!(
             refused(quote!(clas = "read_only"))
                 .contains("the options of a tool are name, class, open_world")

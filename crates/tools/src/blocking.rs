@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_any_more_is_told_to_stop() {
+    async fn dropping_a_call_stops_its_work_without_cancelling_the_run() {
         let ctx = context();
         let (started, has_started) = oneshot::channel();
         let (stopped, has_stopped) = oneshot::channel();
@@ -175,14 +175,14 @@ mod tests {
 
     #[cfg(feature = "files")]
     #[test]
-    fn work_that_nobody_stops_is_given_up_when_its_time_is_over() {
+    fn work_stops_when_its_time_limit_expires() {
         assert_eq!(Stop::within(Duration::from_secs(100)).check(), Ok(()));
         assert_eq!(Stop::within(Duration::ZERO).check(), Err(Cancelled));
     }
 
     #[tokio::test]
     #[should_panic(expected = "as it was")]
-    async fn a_panic_goes_on_where_the_call_was_made() {
+    async fn a_panic_propagates_to_the_caller() {
         let _ = run::<(), Cancelled>(&context(), |_| panic!("as it was")).await;
     }
 }

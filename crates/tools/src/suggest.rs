@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_suggested_when_nothing_resembles_the_name() {
+    fn nothing_is_suggested_if_no_candidate_resembles_the_name() {
         assert_eq!(of("invoice.pdf", &["main.rs", "Cargo.toml"]), None);
         assert_eq!(of("x", &[]), None);
     }

@@ -55,21 +55,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_carry_their_noun_and_commas() {
+    fn numbers_have_a_noun_and_thousands_separators() {
         assert_eq!(count(1, "entry", "entries"), "1 entry");
         assert_eq!(count(1_234_567, "byte", "bytes"), "1,234,567 bytes");
         assert_eq!(grouped(999), "999");
     }
 
     #[test]
-    fn what_is_not_listed_is_counted() {
+    fn unlisted_items_are_counted() {
         let two = || ["a".to_owned(), "b\nc".to_owned()].into_iter();
         assert_eq!(enumerate(two(), 2), "a, b c");
         assert_eq!(enumerate(two(), 1_002), "a, b c and 1,000 more");
     }
 
     #[test]
-    fn foreign_text_is_cut_and_cannot_steer_a_terminal() {
+    fn external_text_is_truncated_and_stripped_of_control_characters() {
         assert_eq!(one_line(" \u{1b}[31mred\r\nend ", 100), " [31mred  end");
         assert_eq!(one_line("ééé", 2), "éé…");
         assert_eq!(one_line("éé", 2), "éé");

@@ -80,7 +80,7 @@ fn everything(command: &str) -> Value {
 }
 
 #[test]
-fn without_a_sandbox_there_is_no_tool_for_commands_and_a_word_why() {
+fn without_a_sandbox_there_is_no_command_tool_and_the_reason_is_given() {
     let project = Project::new(Commands::default());
     assert!(project.run_command().is_none());
     assert_eq!(project.tools.len(), 5);
@@ -94,7 +94,7 @@ fn without_a_sandbox_there_is_no_tool_for_commands_and_a_word_why() {
 }
 
 #[test]
-fn an_unconfined_command_is_as_irreversible_as_any_and_has_to_name_all_that_it_reaches() {
+fn an_unconfined_command_is_irreversible_and_must_declare_all_its_access() {
     let project = Project::new(Commands::Unconfined);
     let spec = project.run_command().unwrap().spec();
     assert_eq!(spec.class, ToolClass::Irreversible);
@@ -120,7 +120,7 @@ fn an_unconfined_command_is_as_irreversible_as_any_and_has_to_name_all_that_it_r
 }
 
 #[tokio::test]
-async fn a_call_that_names_less_than_it_reaches_runs_nothing() {
+async fn a_call_that_declares_less_access_than_it_has_runs_nothing() {
     let project = Project::new(Commands::Unconfined);
     let less = json!({ "command": "touch ran", "access": ["git"] });
     let refused = project.run(less, context()).await.unwrap_err();
@@ -133,7 +133,7 @@ async fn a_call_that_names_less_than_it_reaches_runs_nothing() {
 }
 
 #[tokio::test]
-async fn an_unconfined_command_runs_in_its_folder_and_gets_none_of_our_secrets() {
+async fn an_unconfined_command_runs_in_its_folder_without_secrets_from_the_environment() {
     let project = Project::new(Commands::Unconfined);
     fs::create_dir(project.folder.path().join("src")).unwrap();
     let command = "pwd; env | grep -c ^CARGO_PKG_NAME= ; echo problem >&2; echo x > made; exit 3";
@@ -155,7 +155,7 @@ async fn an_unconfined_command_runs_in_its_folder_and_gets_none_of_our_secrets()
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_unconfined_command_ends_with_what_it_started_when_its_time_is_up_or_it_is_cancelled() {
+async fn an_unconfined_command_ends_with_its_children_on_timeout_or_cancellation() {
     let project = Project::new(Commands::Unconfined);
     let is_there = |pid: &str| {
         let pid = pid.trim().parse().unwrap();
@@ -198,7 +198,7 @@ async fn gone(is_there: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn what_an_unconfined_command_leaves_in_the_background_does_not_hold_up_its_call() {
+async fn background_processes_of_an_unconfined_command_do_not_block_its_call() {
     let project = Project::new(Commands::Unconfined);
     let leaves = everything("sleep 1000 & echo done");
     let ran = project.run(leaves, context());

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_dependency_is_an_arrow_but_one_for_development() {
+    fn every_dependency_except_development_ones_is_an_edge() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
         fs::write(

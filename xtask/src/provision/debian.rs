@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_that_leads_nowhere_is_not_ready() {
+    fn a_dangling_link_is_not_ready() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path();
         assert!(!SEARX.is_ready(folder));

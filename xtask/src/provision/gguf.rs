@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_back() {
+    fn a_written_file_can_be_read_back() {
         let numbers = vec![-1, 2];
         let texts = ["ä", ""].map(String::from).to_vec();
         let file = Gguf::default()

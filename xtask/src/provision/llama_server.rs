@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pinned_version_with_a_program_that_runs_is_ready() {
+    fn only_the_pinned_version_with_an_existing_program_is_ready() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path();
         let requirements = folder.join(PACKAGE).join("requirements.txt");

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-    fn what_is_installed_is_ready() {
+    fn an_installation_is_ready() {
         let scratch = tempfile::tempdir().unwrap();
         assert!(!is_ready(scratch.path()));
         install(scratch.path()).unwrap();

@@ -42,13 +42,13 @@ fn assert_table(head: &str, names: &[String]) {
 }
 
 #[test]
-fn each_test_that_the_page_names_is_there() {
+fn each_test_named_by_the_page_exists() {
     assert!(tests_named(PAGE).len() > 100);
     assert_eq!(missing(PAGE), Vec::<&str>::new());
 }
 
 #[test]
-fn each_rule_has_its_section_and_was_broken_on_purpose() {
+fn each_rule_has_a_section_and_a_row_in_the_table_of_broken_rules() {
     for rule in 1..=18 {
         assert!(PAGE.contains(&format!("\n## {rule}. ")), "rule {rule}");
         assert!(PAGE.contains(&format!("\n| {rule} | ")), "rule {rule}");
@@ -56,7 +56,7 @@ fn each_rule_has_its_section_and_was_broken_on_purpose() {
 }
 
 #[test]
-fn each_way_to_end_and_each_type_of_record_is_on_the_page_with_a_test() {
+fn each_finish_reason_budget_status_and_record_type_has_a_row_with_a_test() {
     let finish = include_str!("../../../crates/core/src/finish.rs");
     let reasons = variants(finish, "pub enum FinishReason {");
     let budgets = variants(finish, "pub enum BudgetKind {");

@@ -6,13 +6,13 @@ use crate::named::{missing, tests_named};
 const PAGE: &str = include_str!("../../../docs/security.md");
 
 #[test]
-fn each_test_that_the_page_names_is_there() {
+fn each_test_named_by_the_page_exists() {
     assert!(tests_named(PAGE).len() > 50);
     assert_eq!(missing(PAGE), Vec::<&str>::new());
 }
 
 #[test]
-fn each_threat_has_one_row_that_says_what_is_not_promised() {
+fn each_threat_has_one_row_that_names_its_limits() {
     let threats: Vec<usize> = PAGE.lines().filter_map(threat_of).collect();
     assert!(threats.len() > 20, "nothing was read: {threats:?}");
     // Without gaps and in order, so each number is used once.

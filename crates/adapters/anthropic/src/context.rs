@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_gateways_are_one_segment_and_none_leads_elsewhere() {
+    fn a_model_name_becomes_one_path_segment_or_is_refused() {
         for (name, expected) in [
             ("claude-opus-4-8", "claude-opus-4-8"),
             (

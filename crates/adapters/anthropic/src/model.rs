@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_models_do() {
+    fn traits_and_sizes_are_derived_from_model_names() {
         for (name, forced, temperature, context, output) in [
             ("claude-fable-5-2", false, false, 1_000_000, 128_000),
             ("claude-mythos-5", false, false, 1_000_000, 128_000),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_how_models_think() {
+    fn thinking_traits_are_derived_from_model_names() {
         for (name, budget, adaptive, stops, effort) in [
             ("claude-fable-5-2", false, true, false, true),
             ("claude-mythos-5", false, true, false, true),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_which_models_think_unasked_and_whose_thinking_is_bound() {
+    fn default_and_bound_thinking_are_derived_from_model_names() {
         for (name, by_default, bound) in [
             ("claude-fable-5-2", true, true),
             ("claude-mythos-5", true, false),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_tells_nothing_is_taken_for_that_of_a_new_model() {
+    fn an_unrecognized_model_name_has_unknown_traits() {
         for name in [
             "",
             "my-gateway-model",

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_model_gave_is_not_read() {
+    fn block_state_of_another_model_is_not_read() {
         let model = ModelRef::new("anthropic", "claude-opus-5-5");
         let state = BlockState::new(&model, None).written().unwrap();
         assert_eq!(

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_another_run_make_no_difference() {
+    fn call_ids_of_another_run_do_not_change_the_hash() {
         let run = |run: &str| format!("call_{run}_a0_0_0");
         let one = history(&run("0190a0000000700080000000000000ff"), "1");
         let other = history(&run("0190b1111111711181111111111111ee"), "1");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn which_call_a_result_answers_does_make_one() {
+    fn the_call_a_result_answers_changes_the_hash() {
         let two = |first: &str, second: &str| {
             request_of([
                 messages::calls([("a", "t", "{}"), ("b", "t", "{}")]),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn times_make_a_difference_only_to_the_exact_form() {
+    fn times_change_only_the_exact_hash() {
         let at = |time: &str, seconds: u64, day: &str| {
             history(
                 "c",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_may_differ_may_do_so_in_what_a_judge_is_asked() {
+    fn ignored_tool_results_are_also_ignored_in_judge_requests() {
         let judged = |city: &str, result: &str| {
             let call = format!(r#"{{"tool":"t","arguments":"{city}","result":"{result}"}}"#);
             request(format!(r#"{{"rubric":"r","tool_calls":[{call}]}}"#))
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_call_was_denied_counts_where_its_result_does_not() {
+    fn a_denied_call_changes_the_hash_even_if_results_are_ignored() {
         let comparison = Comparison::new(Redactor::default(), ToolResults::Ignore);
         let hash = |result| {
             let request = history("c", result);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_a_model_reads_counts() {
+    fn everything_a_model_reads_changes_the_hash() {
         let base = request("hello");
         let mut changed = vec![
             request("hello!"),

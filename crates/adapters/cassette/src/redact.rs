@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_known_shapes_are_found_wherever_they_stand() {
+    fn well_known_secret_shapes_are_redacted_anywhere_in_a_text() {
         let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl";
         let texts = [
             "sk-proj-AbC123_def-456",
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_itself_a_secret_is_found() {
+    fn values_labeled_as_secrets_are_redacted() {
         for (text, expected) in [
             (
                 "Authorization: Basic dXNlcjpwYXNz",
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_stays_as_it_is() {
+    fn ordinary_text_is_not_redacted() {
         for text in [
             "the bearer certificates of the risk-assessment-committee",
             "ask-me-anything, task-force-of-the-year, desk-lamp-with-a-long-name",
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_value_is_found_with_its_escapes_too() {
+    fn a_known_value_is_redacted_in_escaped_form_too() {
         let redactor = Redactor::new(["pa\"ss\nword", "abc"]);
         let text = r#"{"a":"pa\"ss\nword","b":"{\"c\":\"pa\\\"ss\\nword\"}"} abc"#;
         let clean = redactor.text(text).into_owned();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn two_take_out_what_each_does_and_hold_nothing_twice() {
+    fn combined_redactors_remove_what_each_removes_without_duplicates() {
         let of = |value: &str, pattern: &str| {
             Redactor::new([value]).with_patterns([Regex::new(pattern).unwrap()])
         };
@@ -424,7 +424,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn a_secret_in_pieces_is_found_and_no_piece_is_lost(
+        fn a_secret_split_across_pieces_is_redacted_and_no_piece_is_lost(
             before in "[a-z ]{0,12}",
             after in "[ .,][a-z ]{0,12}",
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),

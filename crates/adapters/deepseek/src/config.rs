@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_context_size_is_that_of_todays_models_on_their_own_service_unless_it_is_said() {
+    fn the_context_size_defaults_to_that_of_current_models_on_their_own_service() {
         let mut config = DeepSeekConfig::default();
         assert_eq!(config.context_tokens(), Some(1_000_000));
         config.base_url = "https://api.deepseek.com.evil.example".to_owned();
@@ -177,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_setting_of_thinking_is_answered_with_the_known_ones() {
+    fn an_unknown_thinking_setting_is_refused_with_the_valid_ones() {
         let error = toml::from_str::<DeepSeekConfig>("thinking = \"hard\"").unwrap_err();
         assert!(error.message().contains("`model_default`"), "{error}");
     }
 
     #[test]
-    fn the_key_is_written_nowhere() {
+    fn the_api_key_is_never_written_out() {
         let config = DeepSeekConfig {
             api_key: Some(Secret::new("sk-canary")),
             ..DeepSeekConfig::default()
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_stands_before_what_the_model_usually_demands() {
+    fn a_configured_reasoning_echo_overrides_the_models_default() {
         let mut config = DeepSeekConfig::new("deepseek-r1");
         assert_eq!(config.echo(), ReasoningEcho::Never);
         config.echo_reasoning = Some(ReasoningEcho::Always);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_generation_has_its_own_rule_of_what_goes_back() {
+    fn each_model_generation_has_its_default_reasoning_echo() {
         for (model, expected) in [
             ("deepseek-flash", ReasoningEcho::Always),
             ("deepseek-v4-pro", ReasoningEcho::Always),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_which_nothing_is_said_thinks() {
+    fn a_model_thinks_by_default_unless_known_otherwise() {
         assert!(Thinking::ModelDefault.is_on_for("deepseek-flash"));
         assert!(!Thinking::ModelDefault.is_on_for("deepseek-chat"));
         assert!(Thinking::On.is_on_for("deepseek-chat"));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_written_nowhere() {
+    fn the_api_key_is_never_written_out() {
         let mut config = LlamaConfig::new("http://127.0.0.1:1");
         config.api_key = Some(Secret::new("sk-canary"));
         let written = format!("{config:?} {}", toml::to_string(&config).unwrap());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_may_end_in_v1() {
+    fn the_base_url_may_end_in_v1() {
         for url in [
             "http://h:1",
             "http://h:1/",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_fills_only_what_is_left_open() {
+    fn probed_values_fill_only_unset_settings() {
         let mut probe = Probe::new(crate::ServerState::Ready);
         probe.models = vec!["theirs".to_owned()];
         probe.context_tokens = Some(4_096);

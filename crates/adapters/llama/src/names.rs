@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_restored_only_where_it_can_mean_one_tool() {
+    fn a_tool_name_is_restored_only_if_it_is_unambiguous() {
         let tools = ["getWeather", "files__read-File", "a_b", "aB", "look"];
         let offered = OfferedNames::new(tools.map(|name| spec(name).build()).into());
         for (written, expected) in [

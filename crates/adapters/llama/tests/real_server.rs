@@ -95,7 +95,7 @@ fn go_on(request: &mut ModelRequest, reply: &Reply) {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_server_tells_what_it_is() {
+async fn a_probe_reports_the_server_and_its_features() {
     let server = Running::start(&[]);
     let probe = server
         .client()
@@ -114,7 +114,7 @@ async fn a_server_tells_what_it_is() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_plain_answer_comes_whole_and_streamed_and_is_counted() {
+async fn a_plain_answer_is_the_same_whole_or_streamed_and_is_counted() {
     let server = Running::start(&[]);
     let client = server.client();
     let whole = respond(&client, &request("hello")).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_call_streams_in_fragments_and_its_result_is_answered() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn two_calls_come_in_one_reply() {
+async fn two_tool_calls_arrive_in_one_reply() {
     let server = Running::start(&[]);
     let client = server.client();
     let mut request = with_tools([Message::user("two calls")]);
@@ -187,7 +187,7 @@ async fn two_calls_come_in_one_reply() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn reasoning_comes_apart_from_the_text_and_goes_back() {
+async fn reasoning_is_separate_from_text_and_can_be_sent_back() {
     let server = Running::start(&[]);
     let client = server.client();
     let mut request = request("think");
@@ -212,7 +212,7 @@ async fn a_long_answer_streams_token_by_token() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn the_limit_on_tokens_is_kept() {
+async fn the_token_limit_is_respected() {
     let server = Running::start(&[]);
     let mut request = request("long");
     request.max_output_tokens = Some(7);
@@ -237,7 +237,7 @@ async fn a_named_tool_is_called() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_last_answer_finds_the_tools_in_the_cache_and_may_come_out_as_markup() {
+async fn a_final_answer_reuses_cached_tools_and_may_contain_call_markup() {
     let server = Running::start(&[]);
     let client = server.client();
     let mut request = with_tools([Message::system("Be brief."), Message::user("forever")]);
@@ -260,7 +260,7 @@ async fn a_last_answer_finds_the_tools_in_the_cache_and_may_come_out_as_markup()
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn broken_arguments_in_the_history_do_no_harm() {
+async fn invalid_arguments_in_the_history_are_accepted() {
     let server = Running::start(&[]);
     let call = |id: &str, arguments: &str| {
         Part::ToolCall(ToolCall {
@@ -300,7 +300,7 @@ async fn broken_arguments_in_the_history_do_no_harm() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_call_that_was_cut_short_goes_back_without_harm() {
+async fn a_truncated_tool_call_in_the_history_is_accepted() {
     let server = Running::start(&[]);
     let client = server.client();
     let mut request = with_tools([Message::user("look around")]);
@@ -320,7 +320,7 @@ async fn a_call_that_was_cut_short_goes_back_without_harm() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn an_answer_that_stands_last_is_not_gone_on_with() {
+async fn a_trailing_assistant_message_is_not_continued() {
     let server = Running::start(&[]);
     let request = request_of([Message::user("hello"), Message::assistant("Hel")]);
     let reply = respond(&server.client(), &request).await.unwrap();
@@ -329,7 +329,7 @@ async fn an_answer_that_stands_last_is_not_gone_on_with() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_conversation_that_does_not_fit_tells_by_how_much() {
+async fn a_context_overflow_reports_limit_and_needed_tokens() {
     let server = Running::start(&[]);
     let request = request("x".repeat(40_000));
     let client = server.client();
@@ -350,7 +350,7 @@ async fn a_conversation_that_does_not_fit_tells_by_how_much() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_key_is_asked_for_and_taken() {
+async fn the_configured_api_key_is_required_and_accepted() {
     let server = Running::start(&["--api-key", "sk-right"]);
     for key in [None, Some("sk-wrong")] {
         let mut config = server.config();
@@ -370,7 +370,7 @@ async fn a_key_is_asked_for_and_taken() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_call_that_is_given_up_frees_its_place() {
+async fn a_cancelled_call_frees_its_slot() {
     let server = Running::start(&["-np", "1"]);
     let client = server.client();
     let ctx = call_context();

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_ends_takes_no_question_along_that_may_be_another_one_s() {
+    async fn an_ended_call_does_not_cancel_a_question_that_may_belong_to_another() {
         let calls = Arc::new(Calls::default());
         let (first, mut of_first) = opened(&calls, 1, 1);
         let (second, mut of_second) = opened(&calls, 2, 2);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_withdrawn_with_the_last_call_and_where_the_person_goes_away() {
+    async fn a_question_is_cancelled_by_the_user_or_when_the_last_call_ends() {
         let calls = Arc::new(Calls::default());
         let question = Question::new("shop", "Which size?");
         let (first, mut answers) = opened(&calls, 1, 2);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_of_one_owner_are_of_one_person_and_without_owners_those_of_one_session() {
+    async fn a_question_is_asked_only_if_all_open_calls_have_one_owner_or_session() {
         let question = Question::new("shop", "Which size?");
         for (first, second, is_asked) in [
             ((Some("ada"), "a"), (Some("ada"), "b"), true),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_counted_in_whole_steps_whatever_a_server_counts() {
+    fn progress_is_reported_in_whole_steps_for_any_input() {
         let count = |done, total| steps(done, total).map(|steps| (steps.done, steps.total));
         assert_eq!(count(3.0, Some(5.0)), Some((3, Some(5))));
         assert_eq!(count(0.25, Some(1.0)), Some((25, Some(100))));

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_sent_in_the_clear_to_this_machine_alone() {
+    fn plain_http_is_allowed_only_to_loopback_addresses() {
         for url in [
             "https://example.org/mcp",
             "http://127.0.0.1:1/",
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_be_taken_for_another_server_s_is_refused() {
+    fn an_ambiguous_or_invalid_server_name_is_refused() {
         let transport = || Transport::Stdio(StdioConfig::new("server", [""; 0]));
         for name in ["a", "every-thing_2", "A1"] {
             assert_eq!(McpServerConfig::new(name, transport()).check(), Ok(()));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_every_variable_and_header_but_those_that_cannot_be() {
+    fn variables_and_headers_are_secret_unless_known_to_be_plain() {
         let mut program = StdioConfig::new("server", [""; 0]);
         for (name, value) in [("PATH", "/bin"), ("SHOP_KEY", "k-canary"), ("MODE", "fast")] {
             program.env.insert(name.to_owned(), Secret::new(value));
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_or_address_is_another_server() {
+    fn servers_with_different_programs_or_addresses_have_different_identities() {
         let of = |transport| McpServerConfig::new("shop", transport).identity();
         let stdio = |args: &[&str]| of(Transport::Stdio(StdioConfig::new("server", args.to_vec())));
         let all = [

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_named_after_their_server_and_what_could_deceive_is_left_out() {
+    fn tool_names_are_prefixed_with_their_server_and_deceptive_ones_omitted() {
         let long = "x".repeat(64);
         let tools = [
             "list",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_which_tools_are_used_and_a_name_that_there_is_not_is_told() {
+    fn only_listed_tools_are_used_and_an_unknown_listed_name_is_reported() {
         let mut config = config();
         config.tools = Some(vec!["b".to_owned(), "bb".to_owned()]);
         let (used, left_out) = sorted(&config, ["a", "b", "a"].map(named).to_vec());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_claims_is_taken_over_and_silence_means_the_worst() {
+    fn tool_annotations_are_adopted_and_missing_ones_default_to_the_worst() {
         let class = |annotations: Value| {
             let tool = tool(json!({"name": "t", "inputSchema": {}, "annotations": annotations}));
             let spec = definition(&config(), &tool).unwrap().spec;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_another_when_anything_of_it_changes_but_the_order_of_its_keys() {
+    fn a_definition_hash_changes_with_any_field_but_not_with_key_order() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}});
         let first = json!({"name": "t", "description": "Reads.", "inputSchema": schema});
         let of = |definition: &Value| hash(&tool(definition.clone()));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_bounded_and_hides_nothing() {
+    fn a_description_is_bounded_and_without_hidden_characters() {
         let text = format!("Adds.\u{e0041}\u{1b}[0m{}", "x".repeat(10_000));
         let tool = tool(
             json!({"name": "t", "title": "Add\u{1b}", "description": text, "inputSchema": {}}),

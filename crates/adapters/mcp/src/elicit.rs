@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_null_and_what_is_referred_to_is_asked_as_what_it_is() {
+    fn nullable_and_referenced_fields_are_resolved() {
         let schema = json!({
             "properties": {
                 "size": {"anyOf": [{"$ref": "#/$defs/Size"}, {"type": "null"}], "default": null},
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_which_the_end_would_be_cut_is_not_asked() {
+    fn a_question_too_long_to_show_whole_is_refused() {
         let asked = |message: String| question(&Arc::from("shop"), &message, &json!({}));
         // Characters that are not shown do not count toward the limit.
         let longest = format!("\u{1b}{}", "é".repeat(MAX_MESSAGE));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_not_asked() {
+    fn fields_that_cannot_be_shown_are_refused() {
         for field in [
             json!({"$ref": "#/properties/a"}),
             json!({"$ref": "#/$defs/none"}),

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_tools_the_first_are_named() {
+    fn a_notice_about_many_tools_names_only_the_first() {
         let names = |many: usize| (1..=many).map(|number| format!("t{number}")).collect();
         let notice = ServerNotice::NotAccepted {
             server: "shop".into(),

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_to_the_longest_and_never_end() {
+    async fn reconnect_pauses_grow_to_the_maximum_and_continue() {
         let mut pauses = Pauses::new();
         let mut waited = Vec::new();
         for _ in 0..100 {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_text_and_what_has_a_structure_keeps_it() {
+    fn text_results_stay_text_and_structured_results_keep_their_structure() {
         let text =
             of(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
         assert_eq!(text.unwrap().value.as_text(), "a\n\nb");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_wraps_and_says_once_more_is_handed_on_once() {
+    fn text_that_repeats_the_structured_result_is_dropped() {
         let said = |texts: &[&str], result: Value| {
             let texts = texts.iter().map(|it| json!({"type": "text", "text": it}));
             let content: Vec<Value> = texts.collect();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_is_not_known_costs_itself_alone() {
+    fn unknown_content_is_omitted_and_the_rest_is_kept() {
         let read = |answer| in_blocks(answer).map(|result| output(result, &Secrets::default()));
         let video = json!({"content": [
             {"type": "video", "data": "", "mimeType": "video/mp4"},
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_an_error_that_the_model_can_read() {
+    fn a_failed_call_is_an_error_that_the_model_can_read() {
         let failed =
             of(json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}));
         assert_eq!(failed.unwrap_err().message, "no such city");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn images_and_files_go_beside_the_text_and_links_are_told() {
+    fn images_and_files_become_media_and_links_become_text() {
         let png = STANDARD_PAD_INDIFFERENT.encode(b"\x89PNG\r\n\x1a\n");
         let output = of(json!({"content": [
             {"type": "image", "data": png, "mimeType": "image/png"},
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_shown_however_their_servers_write_them() {
+    fn images_are_decoded_from_any_base64_variant() {
         let padded = "iVBORw0KGgo=";
         for data in [padded, "iVBORw0KGgo", " iVBORw0K\r\nGgo=\r\n"] {
             let block = json!({"type": "image", "data": data, "mimeType": "Image/PNG; x=1"});
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_image_is_its_content_says_whatever_its_server_calls_it() {
+    fn the_type_of_an_image_is_detected_from_its_content() {
         let contents: [(&[u8], &str); 5] = [
             (b"\x89PNG\r\n\x1a\n", "image/png"),
             (b"\xff\xd8\xff\xe0", "image/jpeg"),

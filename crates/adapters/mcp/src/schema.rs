@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_schema_stays_as_it_is() {
+    fn an_ordinary_schema_is_unchanged() {
         let schema = json!({
             "$schema": "http://json-schema.org/draft-07/schema#",
             "type": "object",
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_leads_back_takes_anything_and_the_rest_stays() {
+    fn a_recursive_reference_becomes_an_open_schema() {
         let list = json!({
             "type": "object",
             "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}},
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_doubles_with_each_level_is_refused() {
+    fn an_exponentially_growing_schema_is_refused() {
         for defs in ["$defs", "%24defs"] {
             let mut definitions = Map::new();
             for level in 0..40 {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_refused_and_the_place_is_told() {
+    fn an_invalid_schema_is_refused_and_the_location_named() {
         for (schema, place) in [
             (json!({"required": "a"}), "/required"),
             (
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_or_too_large_is_refused() {
+    fn external_references_and_oversized_schemas_are_refused() {
         for target in [
             "http://127.0.0.1:1/x",
             "file:///etc/passwd",

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_taken_out_wherever_it_stands_and_however_it_is_written() {
+    fn a_secret_is_redacted_in_any_place_and_encoding() {
         let secrets = ["k-canary", "k-canary-long", "with \"quotes\""];
         let secrets = Secrets::new(secrets.map(Secret::new).to_vec());
         assert_eq!(
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hidden_is_left_and_what_is_seen_stays() {
+    fn hidden_characters_are_removed_and_visible_ones_kept() {
         let hidden = "a\u{1b}[2Jb\u{e0041}\u{202e}\u{200b}c\nd\te";
         assert_eq!(harmless(hidden, 100), "a[2Jbc\nd\te");
         assert_eq!(one_line(hidden, 100), "a[2Jbc d e");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_says_so() {
+    fn a_long_text_is_cut_with_an_ellipsis() {
         assert_eq!(harmless("abc", 3), "abc");
         assert_eq!(harmless("abcd", 3), "abc…");
     }

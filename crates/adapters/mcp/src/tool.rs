@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_names_its_trace_by_the_keys_of_the_protocol() {
+    fn a_call_carries_its_trace_context_under_the_protocol_keys() {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let trace: TraceContext = parent.parse().unwrap();
         let meta = trace_meta(&trace.with_state(Some("vendor=1".to_owned())));

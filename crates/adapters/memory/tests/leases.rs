@@ -7,7 +7,7 @@ use neuraxis_ports::{RunBounds, RunLog as _, Session, SessionIndex as _, StoreEr
 use neuraxis_testkit::{CountingIds, RunLog, START};
 
 #[tokio::test]
-async fn a_run_whose_lease_ran_out_was_left_and_its_holder_may_still_write() {
+async fn a_run_with_an_expired_lease_is_unfinished_but_its_holder_may_still_commit() {
     let store = MemoryStore::with_lease(Duration::ZERO);
     let session = Session::new("main".parse().unwrap(), START);
     store.create_session(&session).await.unwrap();
@@ -21,7 +21,7 @@ async fn a_run_whose_lease_ran_out_was_left_and_its_holder_may_still_write() {
 }
 
 #[tokio::test]
-async fn a_run_of_too_many_bytes_takes_nothing_but_its_end() {
+async fn a_run_at_its_byte_limit_accepts_only_its_end() {
     let bounds = RunBounds {
         max_bytes: 100_000,
         ..RunBounds::default()

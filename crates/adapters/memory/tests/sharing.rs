@@ -8,7 +8,7 @@ use neuraxis_ports::{RunLog as _, Session, SessionIndex as _};
 use neuraxis_testkit::{CountingIds, RunLog, START, reply};
 
 #[tokio::test]
-async fn what_was_committed_is_what_is_read_the_same_allocation() {
+async fn reads_share_the_allocation_of_the_committed_records() {
     let store = MemoryStore::new();
     let session = Session::new("main".parse().unwrap(), START);
     store.create_session(&session).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_deleted_session_frees_its_records() {
 }
 
 #[tokio::test]
-async fn a_history_asked_for_at_any_time_holds_each_ended_run_once_and_in_order() {
+async fn a_history_read_at_any_time_holds_each_finished_run_once_in_order() {
     let store = MemoryStore::new();
     let session = Session::new("main".parse().unwrap(), START);
     store.create_session(&session).await.unwrap();

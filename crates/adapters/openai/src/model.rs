@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_how_much_context_models_have() {
+    fn context_sizes_are_derived_from_model_names() {
         for (name, tokens) in [
             ("gpt-5.4-mini", Some(272_000)),
             ("gpt-5", Some(272_000)),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_which_media_models_take() {
+    fn accepted_media_types_are_derived_from_model_names() {
         for (name, images) in [
             ("gpt-5.4-mini", Some(true)),
             ("gpt-7", Some(true)),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_models_do() {
+    fn traits_are_derived_from_model_names() {
         for (name, reasons, refuses) in [
             ("gpt-5.6", true, true),
             ("gpt-5.5-mini", true, true),

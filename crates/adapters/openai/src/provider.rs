@@ -93,8 +93,7 @@ mod tests {
     use crate::config::Api;
 
     #[test]
-    fn advice_on_a_refusal_names_the_key_that_the_refusal_is_about_and_no_protocol_that_is_spoken()
-    {
+    fn advice_on_a_refusal_names_the_relevant_setting() {
         const ELSEWHERE: &str = "https://gateway.example/v1";
         const OPENAI: &str = "https://api.openai.com/v1";
         for (base_url, api, said, expected) in [

@@ -41,7 +41,7 @@ fn subject(api: Api) -> Option<Subject> {
 
 #[tokio::test]
 #[ignore = "asks the real provider, which costs money"]
-async fn the_real_provider_keeps_to_the_rules_of_the_port() {
+async fn the_real_provider_follows_the_rules_of_the_port() {
     for api in [Api::Responses, Api::Chat] {
         if let Some(subject) = subject(api) {
             a_stream_ends_once_and_nothing_follows(subject).await;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_the_message_of_an_event_is_taken_out() {
+    fn a_secret_in_an_event_message_is_redacted() {
         let mut events = SpanEvents::default();
         let said = "sent canary-0123456789 along";
         events
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_over_the_place_where_a_text_is_cut_is_taken_out_whole() {
+    fn a_secret_across_the_cut_of_a_long_text_is_redacted_whole() {
         // If the text were cut first, the beginning of the secret would remain.
         for before in MAX_CHARS - 20..MAX_CHARS + 2 {
             let said = json!({"text": format!("{}canary-0123456789 and more {}", "x".repeat(before), "y".repeat(99))});
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_the_json_stays_whole() {
+    fn a_long_text_is_cut_and_the_json_stays_valid() {
         let long = "\"é".repeat(MAX_CHARS);
         let said = json!([{"role": "user", "parts": [{"type": "text", "content": long}], "n": 1}]);
         let clean = cleaned(&Redact::default(), &said.to_string());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_without_a_long_text_is_whole_up_to_a_bound_and_a_text_above_it() {
+    fn json_without_long_texts_is_kept_whole_up_to_a_size_limit() {
         let list = |count: usize| json!(vec![12_345; count]).to_string();
         let (some, many) = (list(10_000), list(1_000_000));
         assert_eq!(cleaned(&Redact::default(), &some), some);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_out_more_than_a_text_takes_each_text_out_for_itself() {
+    fn a_greedy_redaction_is_applied_to_each_string_separately() {
         // Like a pattern without an end.
         let redact = Redact::new(|text| {
             let start = text.find("CUST-")?;

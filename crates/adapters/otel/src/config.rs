@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_a_signal_stands_behind_that_of_the_endpoint_and_before_its_query() {
+    fn the_signal_path_is_inserted_between_endpoint_path_and_query() {
         for (endpoint, expected) in [
             ("http://h:4318", "http://h:4318/v1/traces"),
             ("http://h/otlp/", "http://h/otlp/v1/traces"),

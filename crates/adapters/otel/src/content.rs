@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_objects_and_media_are_what_the_schema_names() {
+    fn arguments_are_json_objects_and_media_follow_the_schema() {
         let said = reply::calls([("look", r#"{"at": "sky"}"#), ("look", "{at:")]);
         let media = |media_type: &str, source| {
             Part::Media(MediaPart {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_says_in_the_words_of_the_conventions_why_it_ended() {
+    fn finish_reasons_use_the_words_of_the_conventions() {
         for (reason, expected) in [
             (FinishReason::Stop, "stop"),
             (FinishReason::MaxTurns, "length"),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_of_a_servers_tool_says_how_the_server_is_reached_and_another_says_nothing() {
+    fn only_a_call_of_an_mcp_tool_states_how_its_server_is_reached() {
         let endpoints = Endpoints::default()
             .mcp_server("files", None)
             .mcp_server("far__away", Some("https://mcp.example:8443/x"));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_that_is_asked_is_the_configured_one_unless_another_failed_or_answered() {
+    fn the_requested_model_is_the_configured_one_unless_another_failed_or_answered() {
         let asked = ModelRef::new("openai", "gpt-5");
         let endpoints = Endpoints::default().model(Role::REASONING, asked.clone(), None);
         let dated = ModelRef::new("openai", "gpt-5-2025-08-07");

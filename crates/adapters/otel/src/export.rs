@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_goes_in_requests_that_are_taken_and_each_is_counted_for_itself() {
+    fn a_batch_is_split_into_accepted_requests_and_each_is_counted() {
         let config = OtlpConfig {
             endpoint: Some(collector().parse().unwrap()),
             ..OtlpConfig::default()
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_told_what_is_wrong_and_that_it_works_again_and_not_each_time() {
+    fn export_failures_and_recovery_are_logged_once_per_change() {
         let (tally, redact) = (Tally::default(), Redact::default());
         let failed =
             |why: &str| -> OTelSdkResult { Err(OTelSdkError::InternalFailure(why.to_owned())) };
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_that_ends_after_the_end_is_lost_and_no_fault_of_the_endpoint() {
+    fn a_span_sent_after_close_is_counted_as_dropped() {
         let config = OtlpConfig {
             endpoint: Some(collector().parse().unwrap()),
             ..OtlpConfig::default()

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_limit_is_that_of_the_signal_or_of_all_and_otherwise_the_usual() {
+    fn the_time_limit_is_that_of_the_signal_or_of_all_or_the_default() {
         let of = |signal, said: &[(&str, &str)]| {
             time_limit(signal, |name| {
                 let known = said.iter().find(|(known, _)| *known == name);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn an_endpoint_that_is_not_there_takes_neither_spans_nor_metrics() {
+    async fn an_unreachable_endpoint_accepts_neither_spans_nor_metrics() {
         for traces in [true, false] {
             let config = OtlpConfig {
                 traces,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_hangs_is_given_up_in_time() {
+    fn a_hanging_endpoint_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}/", listener.local_addr().unwrap());
         let target = Target {

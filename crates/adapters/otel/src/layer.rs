@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_a_part_of_its_callers_trace_with_an_id_of_its_own_and_as_sampled() {
+    fn a_span_joins_its_callers_trace_with_its_own_id_and_sampling() {
         let caller: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
             .parse()
             .unwrap();
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_span_without_a_caller_begins_a_trace_that_is_sampled_as_runs_are() {
+    fn a_span_without_a_caller_starts_a_trace_sampled_like_runs() {
         assert!(joined(1.0, None).unwrap().sampled);
         assert!(!joined(0.0, None).unwrap().sampled);
     }
 
     #[test]
-    fn without_a_layer_there_is_no_place_in_a_trace() {
+    fn without_a_layer_there_is_no_trace_context() {
         assert_eq!(join(&tracing::info_span!("request"), None), None);
     }
 }

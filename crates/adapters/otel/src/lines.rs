@@ -176,7 +176,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     #[test]
-    fn lines_stand_in_the_file_in_order_and_without_secrets() {
+    fn lines_are_written_in_order_and_without_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
         let redact = Redact::new(|text| Some(text.replace("canary", "[redacted]")));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_new_file_can_be_begun_lines_are_written_all_the_same_and_that_is_told() {
+    fn lines_are_still_written_if_rotation_fails_and_the_error_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
         fs::create_dir(folder.path().join("traces.jsonl.1")).unwrap();
@@ -214,7 +214,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_file_is_its_owners_alone() {
+    fn the_file_is_readable_only_by_its_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
@@ -227,7 +227,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_a_full_disk_refuses_is_counted_and_nobody_waits_for_it() {
+    fn lines_refused_by_a_full_disk_are_counted_as_dropped() {
         let lines = JsonLines::open(
             Path::new("/dev/full"),
             Rotation::default(),

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_is_given_twice() {
+    fn every_attribute_and_metric_name_is_unique() {
         let attributes = ATTRIBUTES.iter().chain(AROUND_RUNS);
         let attributes = attributes.map(|[name, ..]| *name);
         let names: BTreeSet<_> = attributes.chain(METRICS.iter().map(|it| it.name)).collect();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_in_the_documentation_is_made_of_these_names() {
+    fn the_reference_in_the_documentation_is_up_to_date() {
         const BEGIN: &str = "<!-- reference -->\n";
         const END: &str = "<!-- end of reference -->";
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/observability.md");

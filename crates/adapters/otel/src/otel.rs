@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_the_variables_are_decoded_and_the_name_of_its_own_stands_above_the_others() {
+    fn resource_variables_are_decoded_and_the_service_name_variable_wins() {
         let said = [
             (NAME, "from%2Dattributes"),
             ("pod", "a%2Cb"),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_as_the_variables_say_and_what_they_leave_out() {
+    fn resource_attributes_come_from_settings_variables_and_defaults() {
         let mut config = OtlpConfig {
             instance: Some("i".to_owned()),
             ..OtlpConfig::default()

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_long_enough_is_followed_by_another_and_no_line_is_cut() {
+    fn a_full_file_is_rotated_without_cutting_a_line() {
         let folder = tempfile::tempdir().unwrap();
         let rotation = Rotation {
             max_bytes: 1_000,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_other_can_follow_goes_on_and_that_is_tried_again_after_as_many_bytes() {
+    fn a_failed_rotation_keeps_writing_and_is_retried_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
         let rotation = Rotation {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_moved_away_is_followed_by_a_new_one() {
+    fn a_file_that_was_moved_away_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
         let mut rotating = Rotating::open(&path, Rotation::default()).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_share_a_file_lose_no_line_by_rotating_it_under_each_other() {
+    fn processes_that_share_a_rotating_file_lose_no_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traces.jsonl");
         let rotation = Rotation {

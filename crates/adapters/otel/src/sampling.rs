@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_of_opentelemetry_say_which_traces_are_exported() {
+    fn the_opentelemetry_variables_set_the_sampling() {
         let sampling = |ratio, follows_parent| {
             Ok(Some(Sampling {
                 ratio,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_runs_is_the_one_asked_for_though_their_ids_begin_with_the_time() {
+    fn the_sampled_share_is_the_configured_one_despite_time_ordered_ids() {
         let sampling = Sampling {
             ratio: 0.25,
             follows_parent: true,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_was_brought_is_exported_as_its_beginner_decided_unless_that_is_not_asked() {
+    fn a_client_supplied_trace_follows_its_sampling_unless_disabled() {
         let mut parent = TraceContext {
             trace_id: u128::MAX,
             span_id: 1,

@@ -33,7 +33,7 @@ async fn check(protocol: Protocol) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_hangs_is_waited_for_as_long_as_was_said_and_what_is_lost_is_counted() {
+async fn a_hanging_endpoint_is_waited_for_until_the_limit_and_losses_are_counted() {
     check(Protocol::HttpProtobuf).await;
     check(Protocol::Grpc).await;
 }

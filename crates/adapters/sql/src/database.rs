@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_not_shown_wherever_it_stands_in_the_url() {
+    fn a_password_anywhere_in_the_url_is_never_shown() {
         for url in [
             "postgres://me:s3cret@db:5432/nx",
             "postgres://me:s3cret@db:5432/nx?password=s3cret",

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_room_for_the_index_of_the_log_is_full_and_not_damaged() {
+    fn a_disk_without_room_for_the_wal_index_is_full_and_not_damaged() {
         let error = told("4874");
         assert!(is_full(&error));
         assert_eq!(kind(&error), Kind::Transient);
@@ -367,7 +367,7 @@ mod tests {
 
     /// A statement that timed out on another session's lock must not immediately wait for it again.
     #[test]
-    fn a_statement_that_a_server_gave_up_for_its_time_breaks_no_connection() {
+    fn a_statement_cancelled_by_timeout_does_not_break_the_connection() {
         assert_eq!(postgres_kind("57014"), Kind::Transient);
         for shutdown in ["57P01", "57P02", "57P03"] {
             assert_eq!(postgres_kind(shutdown), Kind::Broken, "{shutdown}");
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_is_missing_damages_nothing() {
+    fn a_missing_privilege_is_refused_and_not_reported_as_damage() {
         // insufficient_privilege, undefined_table; data_corrupted, index_corrupted
         for (code, expected) in [
             ("42501", Kind::Refused),
@@ -389,7 +389,7 @@ mod tests {
 
     /// After a failed `fsync`, what is on the disk is unknown.
     #[test]
-    fn a_disk_that_fails_and_a_damaged_file_do_not_pass() {
+    fn a_failing_disk_and_a_damaged_file_are_not_transient() {
         // SQLITE_IOERR_WRITE and _FSYNC; SQLITE_CORRUPT and _NOTADB
         for (code, expected) in [
             ("778", Kind::Disk),

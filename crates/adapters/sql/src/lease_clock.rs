@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ends_later_than_it_can_is_believed_for_a_moment_only() {
+    fn a_lease_that_ends_implausibly_late_is_trusted_only_briefly() {
         let world = World::new();
         let ahead = world.read(0, 0).now + HOUR;
         assert!(world.is_held(ahead, world.read(14_000, 0)), "just opened");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lives_keeps_its_run_when_the_clock_is_set() {
+    fn a_live_process_keeps_its_run_when_the_clock_is_set() {
         for jump in [HOUR, -HOUR] {
             let world = World::new();
             let until = world.read(100_000, 0).now + 30_000;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_overlap_or_take_long_are_no_jump() {
+    fn overlapping_or_slow_readings_are_not_taken_for_a_clock_jump() {
         let world = World::new();
         let slow = ClockReading {
             asked: world.began,
@@ -194,7 +194,7 @@ mod tests {
 
     /// For example, a reading that waited for a run's row after reading the time, or that read many runs.
     #[test]
-    fn a_look_that_is_heard_after_one_that_began_later_is_no_jump() {
+    fn a_slow_reading_observed_after_a_later_one_is_not_a_clock_jump() {
         let world = World::new();
         let quick = world.read(10_000, 0);
         let slow = ClockReading {

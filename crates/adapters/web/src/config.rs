@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_keeps_its_default_and_what_is_unknown_is_refused() {
+    fn omitted_web_settings_have_defaults_and_unknown_ones_are_refused() {
         let text = "allow_hosts = ['127.0.0.1:8080']\nrobots = false\ntimeout = '5s'";
         let config: WebConfig = toml::from_str(text).unwrap();
         assert_eq!(config.timeout, Duration::from_secs(5));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_written_as_it_is_read() {
+    fn a_written_section_reads_back_equal() {
         let config = WebConfig {
             allow_hosts: vec!["[::1]:81".parse().unwrap()],
             ..WebConfig::default()

@@ -116,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_that_nobody_sees_are_taken_out() {
+    fn invisible_characters_are_removed() {
         let hidden = "a\u{1b}[31m\u{e0041}\u{e0042}\r\n\tb\u{feff}\u{0}é";
         assert_eq!(clean(hidden), "a[31m\n\tbé");
     }
 
     #[test]
-    fn every_end_of_a_line_stays_one() {
+    fn every_kind_of_line_ending_becomes_one_newline() {
         let lines = "a\rb\r\nc\u{b}d\u{c}e\u{85}f\r\r\ng\r";
         assert_eq!(clean(lines), "a\nb\nc\nd\ne\nf\n\ng\n");
     }

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_said_to_be_none() {
+    fn an_invalid_or_overlong_url_is_refused() {
         for text in [
             "",
             "example.org/page",

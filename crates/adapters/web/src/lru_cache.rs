@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_entry_is_evicted_first() {
         let cache = LruCache::new(10);
         for key in ["a", "b", "c"] {
             cache.put(key, 3, key);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_all_is_not_kept_and_leaves_the_rest_alone() {
+    fn an_entry_larger_than_the_cache_is_not_stored_and_evicts_nothing() {
         let cache = LruCache::new(10);
         cache.put("a", 10, 1);
         cache.put("b", 11, 2);

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_same_name_is_used_by_one_at_a_time_and_forgotten_afterwards() {
+    async fn a_named_lock_is_exclusive_and_removed_after_use() {
         let locks = NamedLocks::default();
         let first = locks.lock("a").await;
         let _other = locks.lock("b").await;

@@ -50,7 +50,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_together_are_the_whole_document_and_none_is_too_long(text in "[aé𝟏 \n]{0,200}", most in 1_usize..50) {
+        fn pages_add_up_to_the_whole_document_and_none_is_too_long(text in "[aé𝟏 \n]{0,200}", most in 1_usize..50) {
             let pages = pages(&text, most);
             let mut whole = String::new();
             for (begin, end) in pages {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_for_our_name_hold_and_else_those_for_everybody() {
+    fn rules_for_our_user_agent_take_precedence_over_rules_for_all() {
         let robots = parsed(
             "User-agent: *\nDisallow: /private\n\nUser-agent: Neuraxis\nDisallow: /secret\nAllow: /secret/open\n",
         );
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_one_name_are_one_and_several_names_may_share_one() {
+    fn groups_of_one_user_agent_are_merged_and_may_be_shared() {
         let robots = parsed(
             "disallow: /nobodys\nuser-agent: other\nUSER-AGENT: Neuraxis/2 (web)\nsitemap: x\ndisallow: /a # here\r\
              crawl-delay: 3\r\ndisallow:/b\nuser-agent: other\ndisallow: /c\n\nuser-agent: neuraxis\ndisallow: /d",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_fit_what_the_standard_says() {
+    fn patterns_match_as_the_standard_says() {
         for (pattern, path, fits) in [
             ("/", "/anything", true),
             ("/fish", "/fish.html", true),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_rule_counts_and_of_two_the_one_that_allows() {
+    fn the_longest_rule_wins_and_allow_wins_a_tie() {
         let robots = parsed(
             "user-agent: *\ndisallow: /\nallow: /*/public/\nallow: /page\ndisallow: /*.htm\ndisallow: /page",
         );
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_without_the_file_allows_all_and_one_that_fails_allows_nothing() {
+    fn a_missing_robots_txt_allows_everything_and_a_failing_one_nothing() {
         for (status, body) in [(404, "<html>"), (403, ""), (200, "")] {
             let rules = Rules::of(status, body.as_bytes(), "neuraxis").unwrap();
             assert!(allows(&rules, "/x"), "{status}");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_made_to_cost_much_is_looked_through_all_the_same() {
+    fn a_costly_robots_txt_is_still_evaluated() {
         let line = format!("disallow: /*{}$\n", "a".repeat(1_000));
         let robots = parsed(format!("user-agent: *\n{}", line.repeat(500)));
         let path = format!("/{}b", "a".repeat(2_000));
@@ -315,13 +315,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_site_says_is_read_without_a_crash(text in "(?s).{0,300}", path in "/x[a-z\u{e9}%*$/]{0,30}") {
+        fn no_robots_txt_panics_the_parser(text in "(?s).{0,300}", path in "/x[a-z\u{e9}%*$/]{0,30}") {
             let text = format!("user-agent: *\ndisallow: {text}\nallow: {text}");
             allows(&parsed(text), &path);
         }
 
         #[test]
-        fn a_pattern_fits_what_an_expression_says(pattern in "/[ab*]{0,8}[$]?", path in "/[ab]{0,12}") {
+        fn a_pattern_matches_like_the_reference_implementation(pattern in "/[ab*]{0,8}[$]?", path in "/[ab]{0,12}") {
             let (said_first, is_whole) = match pattern.strip_suffix('$') {
                 Some(pattern) => (pattern, true),
                 None => (&*pattern, false),

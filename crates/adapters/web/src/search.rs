@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_service_needs_is_asked_for_by_the_name_of_its_key() {
+    fn a_missing_search_setting_is_named_by_its_key() {
         let key_of = |config: &SearchConfig, key| config.connect(key).unwrap_err().key();
         let nobody = SearchConfig::default();
         assert_eq!(
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_held_is_not_shown() {
+    fn a_search_key_is_not_shown() {
         let config = SearchConfig::new(SearchProvider::Brave);
         let search = config.connect(Some(Secret::new("k-canary"))).unwrap();
         assert!(!format!("{search:?}").contains("canary"));

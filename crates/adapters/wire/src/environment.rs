@@ -74,7 +74,7 @@ mod tests {
     };
 
     #[test]
-    fn a_key_is_found_where_it_usually_is_and_an_address_where_one_is_named() {
+    fn the_api_key_and_base_url_are_read_from_their_variables() {
         let (mut base_url, mut key) = ("usual".to_owned(), None);
         let set = |name: &str| (name == DISCOVERY.key).then(|| " sk-canary\n".to_owned());
         fill(DISCOVERY, set, &mut base_url, &mut key).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_missing_is_asked_for_by_the_name_of_its_variable() {
+    fn a_missing_api_key_is_reported_with_its_variable() {
         for value in [None, Some("  ")] {
             let (mut base_url, mut key) = (String::new(), None);
             let set = |_: &str| value.map(str::to_owned);

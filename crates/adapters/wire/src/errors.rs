@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_step_is_about_what_stands_in_the_way() {
+    fn the_suggested_next_step_matches_the_cause() {
         let refused = "Connection refused (os error 111)";
         let configured = ProxyInUse::Configured("http://proxy:3128".to_owned());
         let variable = ProxyInUse::FromVariable("HTTPS_PROXY");

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_of_json_says_the_place_and_repeats_nothing() {
+    fn a_json_error_names_the_position_and_repeats_no_content() {
         for (json, wrong) in [
             ("{\"choices\":\"canary\"}", "the expected form at line 1"),
             ("[\"canary\"]", "the expected form"),

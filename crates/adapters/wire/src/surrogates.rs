@@ -106,21 +106,21 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_was_cut_in_two_is_whole_again() {
+    fn a_split_surrogate_pair_is_joined() {
         assert_eq!(read(&[r#"["a \ud83e"]"#, r#"["\udd80 b"]"#]), "a 🦀 b");
         assert_eq!(read(&[r#"["\uD83E"]"#, r#"["x"]"#, r#"["\uDD80"]"#]), "x🦀");
         assert_eq!(read(&[r#"["\ud83e","\udd80"]"#]), "🦀");
     }
 
     #[test]
-    fn half_a_character_whose_other_half_never_comes_is_marked_or_left_out() {
+    fn an_unpaired_surrogate_is_replaced_or_dropped() {
         assert_eq!(read(&[r#"["a\ud83eb"]"#]), "a\u{fffd}b");
         assert_eq!(read(&[r#"["a\udd80b"]"#]), "a\u{fffd}b");
         assert_eq!(read(&[r#"["a\ud83e"]"#, r#"["b\udd80"]"#]), "ab\u{fffd}");
     }
 
     #[test]
-    fn everything_else_stays_as_it_is() {
+    fn other_json_is_unchanged() {
         for json in [
             r#"["plain"]"#,
             r#"["\ud83e\udd80 \u00e4 \\ud83e \" \n"]"#,

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_written_with_their_unit_and_the_rest_keeps_its_default() {
+    fn durations_have_units_and_omitted_timeouts_have_defaults() {
         let text = r#"{"connect": "2s", "total": "1h 30m"}"#;
         let timeouts: Timeouts = serde_json::from_str(text).unwrap();
         assert_eq!(timeouts.connect, Duration::from_secs(2));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_unit_or_an_unknown_name_is_refused() {
+    fn a_duration_without_a_unit_and_an_unknown_name_are_refused() {
         let error = serde_json::from_str::<Timeouts>(r#"{"idle": 30}"#).unwrap_err();
         assert!(
             error.to_string().contains("a duration with its unit"),

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_to_another_machine_is_open_to_others() {
+    fn plain_http_to_another_machine_counts_as_unencrypted() {
         for (url, expected) in [
             ("http://127.0.0.1:8080/v1", false),
             ("http://[::1]:8080", false),

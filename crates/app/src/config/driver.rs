@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_driven_here_unless_somebody_says_otherwise() {
+    fn the_driver_is_local_by_default() {
         let driver: DriverConfig = toml::from_str("").unwrap();
         assert_eq!(driver.kind, DriverKind::Local);
         assert_eq!(table(&driver).to_string(), r#"{ kind = "local" }"#);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_taken_apart_at_the_dots_outside_of_quotes() {
+    fn a_key_path_is_split_at_dots_outside_quotes() {
         for (given, expected) in [
             ("a", Some(vec!["a"])),
             ("a.b-c.d_e", Some(vec!["a", "b-c", "d_e"])),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn names_make_a_path_that_leads_back_to_them() {
+    fn a_path_made_of_names_parses_back_to_those_names() {
         let names = ["prices", "openai/gpt-5.5", "", "a\"b", "ü"];
         let written = path(&names);
         assert_eq!(parts(&written).unwrap(), names);

@@ -423,7 +423,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_in_place_of_the_users_file_is_an_error_and_not_waited_for() {
+    fn a_named_pipe_as_the_user_file_is_an_error_and_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join(FILE_NAME);
         let made = std::process::Command::new("mkfifo").arg(pipe).status();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_shown_relative_to_the_working_directory_and_whole_at_the_root() {
+    fn a_path_is_shown_relative_to_the_working_directory_unless_that_is_the_root() {
         let shown = |path, working_dir| relative(Path::new(path), Path::new(working_dir));
         assert_eq!(
             shown("/srv/team/neuraxis.toml", "/srv/team"),

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_place_of_its_own_the_store_is_a_file_in_the_data_folder() {
+    fn the_default_store_is_a_file_in_the_data_folder_if_that_is_writable() {
         let user = Environment::new("/project").with_data_dir("/home/me/.local/share/neuraxis");
         let store = StoreConfig::default().in_place(&user);
         let expected = "sqlite:///home/me/.local/share/neuraxis/sessions.db";
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lets_the_program_into_a_postgres_is_known() {
+    fn the_files_that_unlock_a_postgres_database_are_found() {
         let files = |url: &str, environment: &Environment| {
             let url = Some(url.to_owned());
             let store = StoreConfig {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_named_stays_and_so_do_the_other_keys() {
+    fn a_configured_store_url_is_used_together_with_its_other_keys() {
         let text = "url = 'sqlite://a.db'\ndurability = 'normal'\nlease_ms = 1000\nmax_connections = 2\npatience_ms = 7";
         let store: StoreConfig = toml::from_str(text).unwrap();
         let user = Environment::new("/project").with_data_dir("/data");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_has_a_unit_and_is_no_trifle() {
+    fn the_keep_age_needs_a_unit_and_must_not_be_too_short() {
         let store: StoreConfig = toml::from_str("keep = '90d'\narchive = 'old'").unwrap();
         assert_eq!(store.keep, Some(Duration::from_secs(90 * 86_400)));
         let table = store.table();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn live_text_is_passed_on_unless_that_is_turned_off() {
+    fn live_text_is_enabled_by_default_and_can_be_turned_off() {
         assert!(StoreConfig::default().live);
         let store: StoreConfig = toml::from_str("live = false").unwrap();
         assert!(!store.live);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_would_run_out_at_once_is_refused() {
+    fn a_lease_below_one_second_is_refused() {
         let error = toml::from_str::<StoreConfig>("lease_ms = 999").unwrap_err();
         assert_eq!(error.message(), "expected at least 1000 milliseconds");
     }

@@ -93,7 +93,7 @@ impl Machine {
 }
 
 #[test]
-fn a_role_of_one_s_own_is_used_where_a_mode_or_channel_names_it() {
+fn a_custom_role_that_nothing_names_causes_a_notice() {
     let configured = |text: &str| {
         let machine = Machine::new().with_file("user/neuraxis.toml", text);
         machine.load().unwrap().notices().to_vec()
@@ -133,7 +133,7 @@ fn lines(config: &Config) -> Vec<String> {
 }
 
 #[test]
-fn without_any_source_the_defaults_are_in_force() {
+fn without_any_source_the_defaults_apply() {
     let machine = Machine::new();
     let config = machine.load().unwrap();
     assert!(config.models().is_empty());
@@ -150,7 +150,7 @@ fn without_any_source_the_defaults_are_in_force() {
 }
 
 #[test]
-fn the_earlier_name_of_a_key_is_the_same_key_in_every_source() {
+fn the_old_name_of_a_key_is_an_alias_in_every_source() {
     let old = "[channels.chat]\nprofile = 'researcher'\n";
     let new = "[channels.chat]\nagent = 'main_thread'\n";
     let key = "channels.chat.agent";
@@ -190,7 +190,7 @@ fn the_earlier_name_of_a_key_is_the_same_key_in_every_source() {
 }
 
 #[test]
-fn each_source_overrides_single_keys_of_the_weaker_ones() {
+fn each_source_overrides_individual_keys_of_weaker_sources() {
     let machine = Machine::new()
         .with_file(
             "user/neuraxis.toml",
@@ -234,7 +234,7 @@ fn each_source_overrides_single_keys_of_the_weaker_ones() {
 }
 
 #[test]
-fn a_file_that_is_named_is_read_instead_of_those_that_are_found() {
+fn an_explicitly_named_file_replaces_the_discovered_ones() {
     let machine = Machine::new()
         .with_file("user/neuraxis.toml", "[modes.moderate]\nmax_turns = 20")
         .with_file("work/neuraxis.toml", "broken")
@@ -247,7 +247,7 @@ fn a_file_that_is_named_is_read_instead_of_those_that_are_found() {
 }
 
 #[test]
-fn a_user_who_works_in_the_configuration_folder_has_one_file() {
+fn the_user_file_is_loaded_once_when_working_in_the_configuration_folder() {
     let mut machine = Machine::new().with_file("user/neuraxis.toml", "[store]\nurl = 'memory:'");
     let user = machine.folder.path().join("user");
     machine.environment = Environment::new(&user).with_config_dir(&user);
@@ -256,7 +256,7 @@ fn a_user_who_works_in_the_configuration_folder_has_one_file() {
 }
 
 #[test]
-fn a_value_is_text_where_text_fits_and_toml_otherwise() {
+fn a_value_is_read_as_text_if_its_key_takes_text_and_as_toml_otherwise() {
     let config = Machine::new()
         .with_variable("NEURAXIS_MODELS__CODING__MODEL", "4")
         .with_variable("NEURAXIS_MODELS__CODING__PROVIDER", "openai")
@@ -297,7 +297,7 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
 }
 
 #[test]
-fn a_name_with_a_dot_or_a_slash_is_set_by_a_flag_and_has_its_origin() {
+fn a_flag_can_set_a_name_that_contains_a_dot_or_a_slash() {
     let machine = Machine::new().with_file(
         "user/neuraxis.toml",
         "[prices.'openai/gpt-5.5']\nprompt = 1.0\ncompletion = 2.0\n",
@@ -330,7 +330,7 @@ fn a_name_with_a_dot_or_a_slash_is_set_by_a_flag_and_has_its_origin() {
 }
 
 #[test]
-fn a_variable_means_the_name_of_a_file_that_differs_in_capitals_alone() {
+fn a_variable_matches_a_name_in_a_file_that_differs_only_in_case() {
     const KEY: &str = "NEURAXIS_PLANS__TEAM__DAY__MAX_TOKENS";
     let plans = |text: &str| {
         let machine = Machine::new().with_file("user/neuraxis.toml", text);
@@ -355,7 +355,7 @@ fn a_variable_means_the_name_of_a_file_that_differs_in_capitals_alone() {
 }
 
 #[test]
-fn a_variable_means_a_built_in_name_rather_than_one_of_a_file_in_capitals() {
+fn a_variable_matches_a_built_in_name_before_a_capitalized_one_in_a_file() {
     let text = "[agents.Researcher]\nmax_turns = 7\n";
     let machine = Machine::new().with_file("user/neuraxis.toml", text);
     let machine = machine.with_variable("NEURAXIS_AGENTS__RESEARCHER__MAX_TURNS", "3");
@@ -369,7 +369,7 @@ fn a_variable_means_a_built_in_name_rather_than_one_of_a_file_in_capitals() {
 }
 
 #[test]
-fn a_wrong_price_is_told_of_with_its_line() {
+fn an_invalid_price_is_reported_with_its_line() {
     let price = |name: &str, prompt: &str| {
         format!("[prices.'openai/{name}']\nprompt = {prompt}\ncompletion = 1.0\n")
     };
@@ -384,7 +384,7 @@ fn a_wrong_price_is_told_of_with_its_line() {
 }
 
 #[test]
-fn a_relative_root_counts_from_the_file_that_names_it() {
+fn a_relative_root_is_resolved_from_the_file_that_sets_it() {
     let machine = Machine::new().with_file("user/neuraxis.toml", "[tools]\nroot = 'project'");
     let folder = machine.folder.path();
     let by_file = machine.load().unwrap();
@@ -395,7 +395,7 @@ fn a_relative_root_counts_from_the_file_that_names_it() {
 }
 
 #[test]
-fn what_is_shown_holds_no_secret() {
+fn shown_settings_contain_no_secret() {
     let machine = Machine::new().with_file(
         "work/neuraxis.toml",
         "[models.coding]\nprovider = 'openai'\nbase_url = 'http://me:hunter2@host/v1?key=hunter2'\n\
@@ -418,7 +418,7 @@ fn what_is_shown_holds_no_secret() {
 }
 
 #[test]
-fn what_is_shown_is_toml_that_reads_back_as_the_same_policy() {
+fn shown_settings_are_toml_that_reads_back_as_the_same_policy() {
     let config = Machine::new().load().unwrap();
     let shown = lines(&config).join("\n");
     let again = Machine::new().with_file("user/neuraxis.toml", &shown);
@@ -427,7 +427,7 @@ fn what_is_shown_is_toml_that_reads_back_as_the_same_policy() {
 }
 
 #[test]
-fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
+fn the_template_sets_nothing_and_its_examples_are_valid() {
     let machine = Machine::new().with_file("work/neuraxis.toml", crate::template());
     let config = machine.load().unwrap();
     assert_eq!(config.policy().hash(), Policy::built_in().hash());
@@ -506,7 +506,7 @@ fn sections() -> impl Iterator<Item = (&'static str, String)> {
 
 /// The error message lists all keys of a section, so that no list of keys must be maintained here.
 #[test]
-fn the_template_explains_every_key_there_is() {
+fn the_template_explains_every_key() {
     // An older name of a key.
     const LEFT_OUT: [&str; 1] = ["profile"];
     let template = crate::template();
@@ -539,7 +539,7 @@ fn the_template_explains_every_key_there_is() {
 }
 
 #[test]
-fn no_section_there_is_is_unknown_to_whoever_is_asked_to_trust_it() {
+fn every_section_is_explained_in_a_trust_prompt() {
     for (section, head) in sections() {
         let text = format!("[{section}]\n{head}\n");
         let config = Machine::new().with_untrusted(&text).load().unwrap();
@@ -551,13 +551,13 @@ fn no_section_there_is_is_unknown_to_whoever_is_asked_to_trust_it() {
 }
 
 #[test]
-fn the_variable_that_says_what_is_logged_is_no_key() {
+fn the_log_filter_variable_is_not_a_configuration_key() {
     let environment = Environment::new(std::env::temp_dir()).with_variable("NEURAXIS_LOG", "debug");
     assert!(Config::load(&environment, &Sources::default()).is_ok());
 }
 
 #[test]
-fn what_kubernetes_says_of_services_with_our_name_is_no_key() {
+fn kubernetes_service_variables_are_not_configuration_keys() {
     let address = "tcp://10.0.0.7:80";
     let said = [
         ("NEURAXIS_SERVER_SERVICE_HOST", "10.0.0.7"),
@@ -589,7 +589,7 @@ fn what_kubernetes_says_of_services_with_our_name_is_no_key() {
 }
 
 #[test]
-fn another_provider_in_a_stronger_source_begins_the_section_anew() {
+fn a_different_provider_in_a_stronger_source_restarts_the_section() {
     let machine = Machine::new()
         .with_file(
             "work/neuraxis.toml",
@@ -606,7 +606,7 @@ fn another_provider_in_a_stronger_source_begins_the_section_anew() {
 }
 
 #[test]
-fn a_recording_counts_from_the_file_that_names_it() {
+fn a_relative_cassette_path_is_resolved_from_the_file_that_sets_it() {
     let text = "[models.coding]\nprovider = 'cassette'\nfile = 'a.cassette'\n";
     let machine = Machine::new().with_file("user/neuraxis.toml", text);
     let config = machine.load().unwrap();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn roles_at_the_same_address_share_a_limit_of_the_same_number_over_a_reload_too() {
+    async fn roles_at_the_same_address_share_a_concurrency_limit_across_reloads() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (reached, first_is_there) = oneshot::channel();

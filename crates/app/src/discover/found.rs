@@ -188,7 +188,7 @@ mod tests {
     use crate::discover::{Obstacle, SkippedServer};
 
     #[test]
-    fn what_was_passed_over_is_told_after_what_serves_instead() {
+    fn skipped_servers_are_reported_after_the_model_in_use() {
         let skipped = SkippedServer {
             address: "127.0.0.1:8080".to_owned(),
             obstacle: Obstacle::WantsKey,

@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_the_place_of_its_variable_is_not_repeated() {
+    fn a_key_written_instead_of_its_variable_is_not_echoed() {
         let environment = Environment::new(std::env::temp_dir());
         let error = of(&model(Some("sk-canary"), None), &environment).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
     }
 
     #[test]
-    fn one_place_is_enough() {
+    fn a_key_has_at_most_one_source() {
         let environment = Environment::new(std::env::temp_dir());
         let both = model(Some("A"), Some(Path::new("b")));
         assert!(matches!(of(&both, &environment), Err(KeyError::TwoPlaces)));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_from_the_working_directory_and_must_hold_a_key() {
+    fn a_key_file_is_resolved_from_the_working_directory_and_must_contain_a_key() {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path());
         let file = folder.path().join("key");
@@ -345,7 +345,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_others_can_read_is_refused_and_one_that_a_group_reads_is_not() {
+    fn a_key_file_others_can_read_is_refused_unless_only_its_group_can() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path());

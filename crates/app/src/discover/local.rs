@@ -265,7 +265,7 @@ mod tests {
     const MODELS: &str = r#"{"object":"list","data":[{"id":"qwen3:8b"}]}"#;
 
     #[tokio::test]
-    async fn a_server_that_answers_is_used_and_said() {
+    async fn a_server_that_responds_is_used_and_reported() {
         let place = serving("application/json", MODELS).await;
         let url = place.base_url.clone();
         let (client, server) = find(vec![nobody().await, place]).await.found.unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_the_first_place_wins() {
+    async fn the_first_of_several_servers_is_used() {
         let other = r#"{"object":"list","data":[{"id":"other"}]}"#;
         let places = vec![
             serving("application/json", MODELS).await,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_listens_and_is_of_no_use_is_passed_over_and_told_in_our_own_words() {
+    async fn unusable_listeners_are_skipped_and_reported_without_their_own_text() {
         let status = |head: &str| {
             format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: 6\r\n\r\ncanary")
         };
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_after_the_server_that_is_used_is_not_told() {
+    async fn servers_after_the_one_in_use_are_not_reported() {
         let page = || serving("text/html", "<html>a router's page</html>");
         let places = vec![
             page().await,

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_listener_is_nobody_elses() {
+    fn a_listener_of_this_user_does_not_belong_to_another_user() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();

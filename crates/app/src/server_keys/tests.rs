@@ -12,7 +12,7 @@ fn key(owner: &str) -> (ServerKey, String) {
 }
 
 #[test]
-fn a_key_is_kept_as_its_hash_and_found_again_by_it() {
+fn a_key_is_stored_as_its_hash() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("inner/keys.json"));
     assert_eq!(file.read().unwrap(), []);
@@ -40,7 +40,7 @@ fn a_key_is_kept_as_its_hash_and_found_again_by_it() {
 }
 
 #[test]
-fn a_revoked_key_stays_in_the_file_and_keeps_the_time() {
+fn a_revoked_key_stays_in_the_file_with_its_revocation_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     let (made, _) = key("ada");
@@ -66,7 +66,7 @@ fn a_revoked_key_stays_in_the_file_and_keeps_the_time() {
 }
 
 #[test]
-fn a_key_is_refused_from_the_moment_on_at_which_it_expires() {
+fn a_key_is_refused_from_its_expiry_on() {
     let (mut made, _) = key("ada");
     made.expires_at = Some(Timestamp::from_second(10).unwrap());
     assert_eq!(made.refused_at(Timestamp::from_second(9).unwrap()), None);
@@ -77,7 +77,7 @@ fn a_key_is_refused_from_the_moment_on_at_which_it_expires() {
 }
 
 #[test]
-fn a_plan_that_is_gone_is_found_at_the_keys_that_have_it() {
+fn a_removed_plan_is_detected_on_the_keys_that_use_it() {
     let config = PolicyConfig::from_toml("[plans.basic]\nmax_turns = 5\n");
     let policy = Policy::layered(config.unwrap()).unwrap();
     let (mut made, _) = key("ada");
@@ -89,7 +89,7 @@ fn a_plan_that_is_gone_is_found_at_the_keys_that_have_it() {
 }
 
 #[test]
-fn keys_that_are_made_at_once_are_all_kept() {
+fn keys_added_concurrently_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     std::thread::scope(|threads| {
@@ -101,7 +101,7 @@ fn keys_that_are_made_at_once_are_all_kept() {
 }
 
 #[test]
-fn what_is_no_file_of_keys_or_of_a_later_version_is_refused_and_left_alone() {
+fn a_malformed_or_newer_key_file_is_refused_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     for text in [
@@ -125,7 +125,7 @@ fn what_is_no_file_of_keys_or_of_a_later_version_is_refused_and_left_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_others_can_change_is_not_believed_and_a_link_is_followed() {
+fn a_key_file_writable_by_others_is_refused_and_a_symlink_is_followed() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     let folder = tempfile::tempdir().unwrap();

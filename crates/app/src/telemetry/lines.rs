@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_searched_in_what_happened_and_not_in_what_tells_lines_apart() {
+    fn patterns_are_redacted_in_data_but_not_in_the_fields_that_identify_a_line() {
         let redact = Redact::new(|text| {
             let digits = |letter: char| letter.is_ascii_digit();
             text.contains(digits).then(|| text.replace(digits, "#"))

@@ -175,7 +175,7 @@ mod tests {
     const CARGO: &str = "[rules.allow-cargo-test]\nanswer = \"allow\"\ntools = [\"run_command\"]\ncommands = [\"cargo test **\"]\n";
 
     #[test]
-    fn a_rule_is_added_once_and_another_one_of_its_name_beside_it() {
+    fn a_rule_is_added_once_and_a_different_one_of_its_name_gets_a_suffix() {
         let (_home, environment, project) = here();
         let rules = FolderRules::of(&project, &environment).unwrap();
         assert_eq!(rules.text().unwrap(), None);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_folder_has_its_own_also_if_their_names_are_alike() {
+    fn each_folder_has_its_own_rules_even_if_names_match() {
         let (home, environment, project) = here();
         let other = home.path().join("other/project");
         std::fs::create_dir_all(&other).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_a_long_name_has_rules_and_those_under_its_whole_name_still_count() {
+    fn a_long_folder_name_is_shortened_and_files_under_its_full_name_still_count() {
         let (home, environment, _project) = here();
         let long = home.path().join("ä".repeat(120));
         std::fs::create_dir(&long).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_can_write_is_not_read() {
+    fn a_symlinked_rules_file_is_not_read() {
         let (home, environment, project) = here();
         let rules = FolderRules::of(&project, &environment).unwrap();
         rules.add(CARGO).unwrap();

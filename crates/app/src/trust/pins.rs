@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_is_read_back_for_this_server_alone() {
+    fn accepted_tools_are_read_back_for_their_server_only() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (ContentHash::of(b"1"), ContentHash::of(b"2"));
         let tools = |hash| Accepted::from([("dotted.name".to_owned(), hash)]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_accept_at_once_none_is_lost() {
+    fn concurrent_acceptances_are_all_stored() {
         let folder = tempfile::tempdir().unwrap();
         let hash = ContentHash::of(b"1");
         let names: Vec<String> = (0..24).map(|number| format!("shop-{number}")).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_never_grows_larger_than_what_is_read_of_it() {
+    fn the_file_never_exceeds_its_readable_size() {
         let folder = tempfile::tempdir().unwrap();
         let file = pins(folder.path());
         let hash = ContentHash::of(b"1");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_an_error_and_no_first_use() {
+    fn an_unreadable_file_is_an_error_and_not_a_first_use() {
         let folder = tempfile::tempdir().unwrap();
         let file = pins(folder.path());
         file::write(file.file(), "servers = 1").unwrap();

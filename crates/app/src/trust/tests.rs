@@ -13,7 +13,7 @@ fn list() -> (TrustList, TempDir) {
 }
 
 #[test]
-fn an_answer_holds_for_this_content_in_this_folder_alone() {
+fn a_trust_decision_applies_only_to_its_content_and_folder() {
     let (list, _folder) = list();
     let (here, there) = (Path::new("/here"), Path::new("/there"));
     let (first, second) = (ContentHash::of(b"1"), ContentHash::of(b"2"));
@@ -44,7 +44,7 @@ fn what_is_forgotten_is_returned_and_other_folders_keep_their_answers() {
 }
 
 #[test]
-fn the_oldest_answers_are_forgotten_and_the_file_stays_small() {
+fn the_oldest_decisions_are_dropped_to_bound_the_file() {
     let (list, _folder) = list();
     let content = ContentHash::of(b"");
     let answered = |number: usize| FolderDecision {
@@ -62,14 +62,14 @@ fn the_oldest_answers_are_forgotten_and_the_file_stays_small() {
 }
 
 #[test]
-fn without_a_folder_for_data_nothing_is_remembered() {
+fn without_a_data_folder_no_decision_is_stored() {
     let error = TrustList::of(&Environment::new("/")).unwrap_err();
     assert!(matches!(error, TrustError::NoDataFolder), "{error}");
 }
 
 #[cfg(unix)]
 #[test]
-fn the_file_is_its_owners_alone_and_no_other_is_believed() {
+fn the_trust_file_is_private_and_any_other_file_is_refused() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     let (list, folder) = list();
@@ -96,7 +96,7 @@ fn the_file_is_its_owners_alone_and_no_other_is_believed() {
 }
 
 #[test]
-fn what_is_no_list_is_an_error_and_not_overwritten() {
+fn a_damaged_trust_file_is_an_error_and_not_overwritten() {
     let (list, _folder) = list();
     file::write(list.file(), "nonsense = 1").unwrap();
     let error = list.trust(Path::new("/here"), ContentHash::of(b""));

@@ -27,14 +27,14 @@ fn the_built_in_policy_is_readable_and_sets_every_answer() {
 }
 
 #[test]
-fn a_configuration_reads_back_from_what_it_is_written_as() {
+fn a_written_configuration_reads_back_unchanged() {
     let config = PolicyConfig::built_in();
     let text = toml::to_string(&config).unwrap();
     assert_eq!(PolicyConfig::from_toml(&text).unwrap(), config, "{text}");
 }
 
 #[test]
-fn what_is_not_set_is_not_written() {
+fn unset_keys_are_not_written() {
     assert_eq!(toml::to_string(&PolicyConfig::default()).unwrap(), "");
     let config =
         PolicyConfig::from_toml("[modes.moderate]\ntemperature = 0.7\ndeadline = '90s'").unwrap();
@@ -46,7 +46,7 @@ fn what_is_not_set_is_not_written() {
 }
 
 #[test]
-fn a_key_that_is_set_replaces_the_one_below_and_others_stay() {
+fn a_set_key_replaces_the_one_below_and_other_keys_remain() {
     let above = "[modes.moderate]\nmax_turns = 5\n[modes.moderate.tools]\nopen_world = 'allow'";
     let merged = PolicyConfig::from_toml(above)
         .unwrap()
@@ -75,7 +75,7 @@ fn a_list_replaces_the_whole_list_below() {
 }
 
 #[test]
-fn durations_name_their_unit() {
+fn durations_require_a_unit() {
     let read = |value: &str| PolicyConfig::from_toml(&format!("[plans.p]\ndeadline = {value}"));
     for (value, seconds) in [
         ("'60s'", 60),

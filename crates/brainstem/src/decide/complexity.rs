@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_get_points_for_what_stands_in_them() {
+    fn complexity_points_depend_on_the_features_of_a_request() {
         for (message, expected) in [
             ("Hello", "0 []"),
             ("What time is it in Tokyo?", "0 []"),

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_found_at_any_depth_and_in_lists() {
+    fn argument_texts_are_found_at_any_depth_and_in_lists() {
         let (found, unclear) =
             texts(r#"{"path":"a","edits":[{"path":["b","c"]},{"other":{"path":"d"}}]}"#);
         assert_eq!(found, ["a", "b", "c", "d"]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_are_compared_in_a_time_that_grows_no_faster_than_they_do() {
+    fn comparing_many_names_takes_linear_time() {
         let fields: Vec<String> = (0..200_000)
             .map(|number| format!("\"a{number}\":0"))
             .collect();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_may_read_differently_is_unclear() {
+    fn ambiguous_arguments_are_unclear() {
         for json in [
             r#"{"path":"a","path":"b"}"#,
             r#"{"x":{"path":"a","path":"b"}}"#,

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_is_what_a_client_connects_to() {
+    fn the_host_is_the_one_a_client_connects_to() {
         for (url, expected) in [
             ("https://Docs.RS/serde", Some("docs.rs")),
             ("https://docs.rs.:443/", Some("docs.rs")),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_stops_at_dots() {
+    fn a_host_pattern_matches_whole_labels() {
         let pattern = HostPattern::parse("*.example.org").unwrap();
         assert!(pattern.matches("a.b.example.org"));
         assert!(!pattern.matches("example.org"));

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_normalized_and_those_that_leave_the_root_are_told() {
+    fn paths_are_normalized_and_those_outside_the_root_are_detected() {
         let inside = |path: &str| PathTarget::Inside(path.to_owned());
         for (path, expected) in [
             ("src/main.rs", inside("src/main.rs")),

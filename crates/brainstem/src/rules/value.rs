@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_cannot_be_compared() {
+    fn a_value_that_is_not_a_number_cannot_be_compared() {
         let comparing = patterns(&["> 100"]).unwrap();
         for text in ["1,000", "NaN", "inf", "", "EUR 5"] {
             assert!(comparing.is_unclear(text), "{text}");

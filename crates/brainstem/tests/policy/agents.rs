@@ -40,7 +40,7 @@ fn names(decision: &Decision) -> Vec<&str> {
 }
 
 #[test]
-fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
+fn the_built_in_agents_match_the_profiles_of_the_loop() {
     let policy = Policy::built_in();
     let spec = |name| {
         policy
@@ -71,7 +71,7 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
 }
 
 #[test]
-fn deep_research_is_offered_researchers_who_take_several_topics() {
+fn deep_research_offers_a_research_tool_that_accepts_several_topics() {
     let policy = Policy::built_in();
     let decision = decide(&policy, &Mode::EXPLORATORY, &Channel::DEEP_RESEARCH, None);
     assert!(names(&decision).contains(&"research"), "{decision:?}");
@@ -148,7 +148,7 @@ context_tokens = 8_000
 "#;
 
 #[test]
-fn every_setting_of_an_agent_is_what_its_runs_go_by() {
+fn every_setting_of_an_agent_applies_to_its_decisions() {
     let policy = layered(EVERY_SETTING);
     let decision = in_chat(&policy, "helper");
     assert_eq!(decision.agent, Some(AgentName::new("helper")));
@@ -183,7 +183,7 @@ fn every_setting_of_an_agent_is_what_its_runs_go_by() {
 }
 
 #[test]
-fn every_setting_of_how_an_agent_behaves_is_in_its_profile() {
+fn every_behavior_setting_of_an_agent_appears_in_its_profile() {
     let policy = layered(EVERY_SETTING);
     let decision = in_chat(&policy, "helper");
     let profile = policy.profile(&decision);
@@ -228,7 +228,7 @@ fn every_setting_of_how_an_agent_behaves_is_in_its_profile() {
 }
 
 #[test]
-fn an_agent_gathers_where_its_channel_says_nothing_with_a_tool_and_a_role_that_it_may_use() {
+fn an_agent_gathers_only_with_a_tool_and_role_it_may_use() {
     let policy = layered(EVERY_SETTING);
     let tool_of = |opening: &Opening| match opening {
         Opening::Gather { role, tool, .. } => Some((role.clone(), tool.to_string())),
@@ -254,7 +254,7 @@ fn an_agent_gathers_where_its_channel_says_nothing_with_a_tool_and_a_role_that_i
 }
 
 #[test]
-fn a_request_for_an_agent_that_there_is_not_is_refused_with_the_nearest_one() {
+fn a_request_for_an_unknown_agent_is_refused_with_the_nearest_name() {
     let policy = Policy::built_in();
     let agent = AgentName::new("deep_reserch");
     let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_agent(&agent);
@@ -267,7 +267,7 @@ fn a_request_for_an_agent_that_there_is_not_is_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn a_role_that_may_not_serve_an_agent_leaves_that_of_the_channel_and_says_why() {
+fn an_agent_role_that_may_not_serve_leaves_the_channel_role_with_a_reason() {
     let policy = layered("[agents.helper]\nrole = 'coding'\n[channels.chat]\nrouter = 'router'");
     let allowed = in_chat(&policy, "helper");
     assert_eq!((allowed.role.as_str(), allowed.routing), ("coding", None));
@@ -284,7 +284,7 @@ fn a_role_that_may_not_serve_an_agent_leaves_that_of_the_channel_and_says_why() 
 }
 
 #[test]
-fn the_words_of_a_channel_are_for_its_own_agent() {
+fn the_system_prompt_of_a_channel_is_for_its_own_agent() {
     let policy =
         layered("[agents.helper]\ninstructions = 'You help.'\n[agents.mute]\nrole = 'router'");
     let told = |agent| {
@@ -306,7 +306,7 @@ fn the_words_of_a_channel_are_for_its_own_agent() {
 }
 
 #[test]
-fn a_sub_agent_may_use_what_its_parent_is_not_offered_and_nothing_that_the_channel_withholds() {
+fn a_sub_agent_may_use_tools_its_parent_lacks_but_none_the_channel_withholds() {
     let policy = layered(
         r#"
         [agents.lead]
@@ -349,7 +349,7 @@ fn a_sub_agent_may_use_what_its_parent_is_not_offered_and_nothing_that_the_chann
 }
 
 #[test]
-fn what_a_program_owns_is_its_agents_alone_and_a_configuration_is_laid_over_it() {
+fn own_tools_and_roles_belong_to_their_agent_and_configuration_overrides_it() {
     let mut config = AgentConfig::default();
     config.max_turns = Some(4);
     config.max_tool_calls = Some(9);
@@ -375,7 +375,7 @@ fn what_a_program_owns_is_its_agents_alone_and_a_configuration_is_laid_over_it()
 }
 
 #[test]
-fn a_decision_says_which_role_of_single_turns_does_not_serve_them_and_why() {
+fn a_decision_names_the_turn_role_that_cannot_serve_and_why() {
     let policy = layered(
         "modes.moderate.roles = ['reasoning']
          [agents.a]

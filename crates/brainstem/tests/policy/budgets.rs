@@ -30,7 +30,7 @@ fn tokens(tokens: u64) -> Spent {
 }
 
 #[test]
-fn a_run_gets_what_its_session_and_the_day_have_left() {
+fn a_run_receives_what_its_session_and_day_budgets_have_left() {
     let (policy, plan) = (layered(PLAN), PlanName::new("team"));
     let limits = |session, day| {
         let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_plan(&plan);
@@ -66,7 +66,7 @@ fn a_run_gets_what_its_session_and_the_day_have_left() {
 }
 
 #[test]
-fn a_run_that_goes_on_has_what_the_day_has_left_by_then_beside_what_it_used_itself() {
+fn a_resumed_run_keeps_its_own_usage_and_receives_what_the_day_has_left() {
     let (policy, plan) = (layered(PLAN), PlanName::new("team"));
     let within = |max_tokens, day, own| {
         let limits = Limits {
@@ -88,7 +88,7 @@ fn a_run_that_goes_on_has_what_the_day_has_left_by_then_beside_what_it_used_itse
 }
 
 #[test]
-fn a_budget_that_is_used_up_is_said_so_in_the_decision_and_is_no_error() {
+fn an_exhausted_budget_is_reported_in_the_decision_and_is_not_an_error() {
     let (policy, plan) = (layered(PLAN), PlanName::new("team"));
     let spent = |session, day| {
         let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_plan(&plan);
@@ -127,7 +127,7 @@ fn of_name(model: &str) -> ModelRef {
 }
 
 #[test]
-fn a_reply_under_another_name_has_the_price_of_the_model_that_was_asked() {
+fn a_reply_under_another_model_name_is_priced_as_the_requested_model() {
     let usage = Usage {
         prompt: TokenCount::measured(1_000_000),
         ..Usage::default()
@@ -175,7 +175,7 @@ fn a_reply_under_another_name_has_the_price_of_the_model_that_was_asked() {
 }
 
 #[test]
-fn a_price_says_what_is_paid_for_both_ways() {
+fn a_price_must_name_both_prompt_and_completion() {
     for (text, lacks) in [
         ("prompt = 1.0", "it lacks completion"),
         ("completion = 1.0", "it lacks prompt"),
@@ -191,7 +191,7 @@ fn a_price_says_what_is_paid_for_both_ways() {
 }
 
 #[test]
-fn a_limit_of_money_is_found_wherever_it_stands() {
+fn a_cost_limit_is_detected_in_every_section() {
     let limits = |text: &str| layered(text).config().limits_money();
     assert!(!limits("[plans.team.day]\nmax_tokens = 5\n"));
     for section in [
@@ -208,7 +208,7 @@ fn a_limit_of_money_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn the_list_of_public_prices_counts_only_where_the_deployment_names_neither_model() {
+fn public_prices_apply_only_if_the_deployment_prices_neither_model() {
     let usage = Usage {
         prompt: TokenCount::measured(1_000),
         ..Usage::default()
@@ -226,7 +226,7 @@ fn the_list_of_public_prices_counts_only_where_the_deployment_names_neither_mode
 }
 
 #[test]
-fn a_model_call_costs_what_its_kinds_of_tokens_cost() {
+fn a_model_call_is_priced_per_kind_of_token() {
     let policy = layered(
         "
         [prices.'openai/big']

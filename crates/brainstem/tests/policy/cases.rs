@@ -54,7 +54,7 @@ expect = "ask"
 "#;
 
 #[test]
-fn every_example_and_case_is_run_and_each_that_fails_is_named() {
+fn every_example_and_case_runs_and_each_failure_is_named() {
     let file = CaseFile::from_toml("cases.toml", FILE).unwrap();
     let report = file.run(&PolicyConfig::built_in(), None).unwrap();
     let failures: Vec<_> = report
@@ -80,7 +80,7 @@ fn every_example_and_case_is_run_and_each_that_fails_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_policy_is_refused() {
+fn a_case_file_that_is_not_a_valid_policy_is_refused() {
     let run = |text: &str| {
         CaseFile::from_toml("cases.toml", text)
             .and_then(|file| file.run(&PolicyConfig::built_in(), None))
@@ -98,7 +98,7 @@ fn a_file_that_is_no_policy_is_refused() {
 }
 
 #[test]
-fn what_is_built_in_for_a_mode_holds_in_a_file_that_gives_the_mode_back_to_its_channel() {
+fn built_in_mode_overrides_apply_when_a_case_file_restores_the_mode() {
     let base = layered("[channels.code_task]\nallowed_modes = ['moderate']");
     let text = "[channels.code_task]\nallowed_modes = ['conservative', 'moderate']\n\
                 [[case]]\nmode = 'conservative'\nchannel = 'code_task'\nmessage = 'Hello'\nrole = 'coding'\n";
@@ -111,7 +111,7 @@ fn what_is_built_in_for_a_mode_holds_in_a_file_that_gives_the_mode_back_to_its_c
 }
 
 #[test]
-fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
+fn a_case_uses_the_real_tool_and_fails_if_it_does_not_exist() {
     let tools = crate::catalog::all_tools();
     let run = |text: &str| {
         let file = CaseFile::from_toml("cases.toml", text).unwrap();
@@ -140,7 +140,7 @@ fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
 }
 
 #[test]
-fn cases_in_a_list_of_another_name_are_told_where_they_belong() {
+fn cases_under_a_misspelled_list_are_refused_with_the_correct_name() {
     let text = "[models.reasoning]\nprovider = 'openai'\n\n[[cases]]\ntool = 'read_file'\n";
     let error = CaseFile::from_toml("cases.toml", text)
         .unwrap_err()

@@ -42,7 +42,7 @@ fn judged(policy: &Policy, command: &str) -> &'static str {
 }
 
 #[test]
-fn the_example_of_the_guide_lets_nothing_else_through() {
+fn the_example_rule_of_the_guide_allows_nothing_else() {
     let policy = layered(LOOK_AROUND);
     for command in [
         "git status",
@@ -120,7 +120,7 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
 }
 
 #[test]
-fn a_rule_that_allows_commands_makes_no_others_ask_where_the_mode_does_not() {
+fn a_rule_that_allows_commands_does_not_make_other_commands_ask() {
     let free = "[modes.moderate.tools]\nirreversible = 'allow'\nopen_world = 'allow'\ndestructive = 'allow'\n";
     let policy = layered(&format!("{free}{LOOK_AROUND}"));
     for command in ["ls *", "rm -rf $X", "(ls)", "echo x > y"] {
@@ -143,7 +143,7 @@ fn a_rule_that_allows_commands_makes_no_others_ask_where_the_mode_does_not() {
 }
 
 #[test]
-fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
+fn no_wildcard_matches_words_that_make_git_or_go_run_or_write() {
     let judged_by = |pattern: &str, command: &str| {
         let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
         judged(&layered(&format!("{rule}['{pattern}']")), command)
@@ -223,7 +223,7 @@ fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
 }
 
 #[test]
-fn wildcards_stand_for_messages_of_git_whatever_these_name() {
+fn wildcards_match_git_messages_whatever_they_contain() {
     let policy = layered(
         "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git commit **', 'git tag **', 'git log **', 'git stash **']",
     );
@@ -261,7 +261,7 @@ fn wildcards_stand_for_messages_of_git_whatever_these_name() {
 }
 
 #[test]
-fn wildcards_stand_for_the_words_of_a_module_of_python_that_is_named() {
+fn wildcards_match_the_arguments_of_a_named_python_module() {
     for (pattern, command, expected) in [
         (
             "python3 -m pytest **",
@@ -284,7 +284,7 @@ fn wildcards_stand_for_the_words_of_a_module_of_python_that_is_named() {
 }
 
 #[test]
-fn no_wildcard_stands_for_what_removes_or_overwrites_branches_or_names_another_to_push_to() {
+fn no_wildcard_matches_a_push_that_deletes_overwrites_or_redirects_branches() {
     for (pattern, command, expected) in [
         ("git **", "git push origin +main", "ask"),
         ("git push origin *", "git push origin :main", "ask"),
@@ -349,7 +349,7 @@ const BEYOND: &[&str] = &[
 ];
 
 #[test]
-fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_others_or_writes() {
+fn no_wildcard_matches_an_option_by_which_a_known_program_runs_or_writes() {
     let judged_by = |command: &str| {
         let program = command.split(' ').next().unwrap();
         let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
@@ -397,7 +397,7 @@ fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_othe
 }
 
 #[test]
-fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names() {
+fn an_allowing_rule_applies_at_the_root_or_in_the_folders_it_names() {
     let in_folder = |policy: &Policy, folder: &str| {
         let arguments = arguments(&[("command", "git status"), ("cwd", folder)]);
         word(&judge_in(
@@ -449,7 +449,7 @@ fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names
 }
 
 #[test]
-fn a_command_runs_in_the_folders_that_it_goes_to() {
+fn a_command_is_judged_in_the_folders_it_changes_to() {
     let rule = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['cd **', 'pushd **', 'popd', 'git log **']\n";
     let denied = "[rules.vendor]\nanswer = 'deny'\ntools = ['run_command']\ncwd = ['vendor/**']\n";
     let at_root = layered(rule);
@@ -527,7 +527,7 @@ fn a_command_runs_in_the_folders_that_it_goes_to() {
 }
 
 #[test]
-fn a_rule_that_allows_by_paths_hosts_or_values_allows_no_command_beside_them() {
+fn a_rule_that_allows_by_path_host_or_value_allows_no_command() {
     for condition in [
         "paths = ['generated/**']",
         "paths = ['generated/**']\narguments = ['cwd']",
@@ -572,7 +572,7 @@ fn a_rule_that_allows_by_paths_hosts_or_values_allows_no_command_beside_them() {
 }
 
 #[test]
-fn what_a_command_asks_of_the_sandbox_is_allowed_if_it_is_listed() {
+fn requested_sandbox_access_is_allowed_only_if_a_rule_lists_it() {
     let text = "
 [rules.build]
 answer = 'allow'
@@ -782,7 +782,7 @@ const NOT_SEEN_THROUGH: &[&str] = &[
 ];
 
 #[test]
-fn what_a_list_denies_is_found_in_scripts_behind_runners_and_between_options() {
+fn denied_commands_are_found_in_scripts_behind_runners_and_between_options() {
     let policy = layered(DENY_LIST);
     for command in DENIED {
         assert_eq!(judged(&policy, command), "deny", "{command}");
@@ -819,7 +819,7 @@ fn what_a_list_denies_is_found_in_scripts_behind_runners_and_between_options() {
 }
 
 #[test]
-fn options_of_a_denied_command_count_in_any_order_and_bundle() {
+fn options_of_a_denied_command_match_in_any_order_and_bundled() {
     let policy = layered(
         "
 [rules.listed]
@@ -870,7 +870,7 @@ commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD', 'cargo publis
 }
 
 #[test]
-fn every_argument_that_may_hold_a_command_is_judged() {
+fn every_argument_that_may_contain_a_command_is_judged() {
     let rules = "
 [rules.reads]
 answer = 'allow'
@@ -919,7 +919,7 @@ commands = ['rm']
 }
 
 #[test]
-fn the_usual_arguments_are_found_however_their_names_are_written() {
+fn well_known_arguments_are_recognized_in_any_spelling() {
     let rules = "
 [rules.reads]
 answer = 'allow'
@@ -974,7 +974,7 @@ commands = ['rm']
 }
 
 #[test]
-fn a_word_that_two_readers_unquote_differently_is_not_plain() {
+fn a_word_with_ambiguous_quoting_is_not_plain() {
     let policy = layered(
         "[rules.lint]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['python3 scripts/lint.py']",
     );
@@ -992,7 +992,7 @@ fn a_word_that_two_readers_unquote_differently_is_not_plain() {
 }
 
 #[test]
-fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_only() {
+fn commands_whose_words_run_or_write_are_remembered_only_with_exact_arguments() {
     let choices = |arguments: &str| {
         let policy = layered("[modes.moderate]\nafter_untrusted = 'allow'\n");
         let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
@@ -1069,7 +1069,7 @@ fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_o
 }
 
 #[test]
-fn a_remembered_command_covers_its_folder_its_access_and_no_option_that_leads_elsewhere() {
+fn a_remembered_command_covers_only_its_folder_and_access_and_no_unsafe_option() {
     let policy = layered("[modes.moderate]\nafter_untrusted = 'allow'\n");
     let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
     let mut remembered = neuraxis_brainstem::Grants::default();
@@ -1103,7 +1103,7 @@ fn a_remembered_command_covers_its_folder_its_access_and_no_option_that_leads_el
 }
 
 #[test]
-fn why_a_wildcard_does_not_stand_for_a_word_is_said() {
+fn a_verdict_explains_why_a_wildcard_does_not_match_a_word() {
     let policy = layered(LOOK_AROUND);
     let arguments = arguments(&[("command", "git diff /etc/passwd")]);
     let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &arguments);
@@ -1117,7 +1117,7 @@ fn why_a_wildcard_does_not_stand_for_a_word_is_said() {
 }
 
 #[test]
-fn no_wildcard_stands_for_a_file_that_holds_secrets_as_a_rule() {
+fn no_wildcard_matches_a_file_that_usually_contains_secrets() {
     let rule = |commands: &str| {
         layered(&format!(
             "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [{commands}]"
@@ -1160,7 +1160,7 @@ fn with_schema(name: &str, schema: &str) -> ToolSpec {
 }
 
 #[test]
-fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
+fn a_command_rule_for_tools_without_commands_is_reported() {
     let tools = [
         with_schema(
             "run_command",
@@ -1189,7 +1189,7 @@ fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
 }
 
 #[test]
-fn a_rule_about_values_of_an_argument_that_no_tool_of_it_takes_is_reported() {
+fn a_value_rule_for_an_argument_no_tool_takes_is_reported() {
     let closed = r#"{"type":"object","properties":{"expression":{"type":"string"}},"additionalProperties":false}"#;
     let nested =
         r#"{"type":"object","properties":{"of":{"type":"object"}},"additionalProperties":false}"#;
@@ -1224,7 +1224,7 @@ fn a_rule_about_values_of_an_argument_that_no_tool_of_it_takes_is_reported() {
 }
 
 #[test]
-fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_run_others() {
+fn an_allowing_pattern_that_may_write_or_run_other_programs_causes_a_warning() {
     let cautions = |pattern: &str| {
         let policy = layered(&format!(
             "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [\"{pattern}\"]"
@@ -1278,7 +1278,7 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
 }
 
 #[test]
-fn the_author_of_any_rule_is_warned_of_a_word_that_without_quotes_ends_a_command() {
+fn a_pattern_word_that_would_end_an_unquoted_command_causes_a_warning() {
     for answer in ["allow", "ask", "deny"] {
         let policy = layered(&format!(
             "[rules.r]\nanswer = '{answer}'\ntools = ['run_command']\ncommands = ['ls a; b', 'ls a']"
@@ -1295,7 +1295,7 @@ fn the_author_of_any_rule_is_warned_of_a_word_that_without_quotes_ends_a_command
 }
 
 #[test]
-fn only_a_command_that_asks_for_the_network_is_said_to_reach_outside() {
+fn only_a_command_that_requests_the_network_is_described_as_reaching_outside() {
     let mut tool = named("run_command");
     tool.annotations = tool.annotations.confined();
     let reason = |policy: &Policy, arguments: &str| {

@@ -17,7 +17,7 @@ fn decide(policy: &Policy, message: &str) -> Decision {
 const HARD: &str = "Compare TCP with UDP and explain why games use the latter.";
 
 #[test]
-fn a_simple_chat_goes_to_the_router_and_a_complex_one_to_reasoning_and_says_why() {
+fn the_router_serves_simple_chats_and_reasoning_complex_ones_with_a_reason() {
     let policy = Policy::built_in();
     let simple = decide(&policy, "What time is it in Tokyo?");
     assert_eq!(simple.role, Role::ROUTER);
@@ -43,7 +43,7 @@ fn a_simple_chat_goes_to_the_router_and_a_complex_one_to_reasoning_and_says_why(
 const VAGUE: &str = "[channels.chat]\nclarify = \"vague\"";
 
 #[test]
-fn a_request_that_names_nothing_is_answered_with_a_question_only_where_it_begins_a_conversation() {
+fn a_vague_request_gets_a_question_only_at_the_start_of_a_conversation() {
     assert_eq!(decide(&Policy::built_in(), "fix it").clarify, None);
     let policy = layered(VAGUE);
     for (message, asks) in [
@@ -69,7 +69,7 @@ fn a_request_that_names_nothing_is_answered_with_a_question_only_where_it_begins
 }
 
 #[test]
-fn drafts_are_checked_where_the_channel_says_so() {
+fn drafts_are_checked_if_the_channel_requires_it() {
     assert_eq!(decide(&Policy::built_in(), HARD).self_check, None);
     let complex = layered("[channels.chat]\nself_check = 'complex'");
     assert_eq!(decide(&complex, "Hello").self_check, None);
@@ -83,7 +83,7 @@ fn drafts_are_checked_where_the_channel_says_so() {
 }
 
 #[test]
-fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
+fn consecutive_failures_escalate_to_the_larger_role_and_then_to_a_person() {
     let policy = layered("[channels.chat.escalate]\nrole = 'reasoning'\nperson = true");
     let decision = decide(&policy, "Hello");
     let escalation = decision.escalation.unwrap();
@@ -96,7 +96,7 @@ fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
 }
 
 #[test]
-fn a_model_may_choose_the_role_and_the_rules_stand_in_for_it() {
+fn a_model_may_choose_the_role_if_the_channel_names_a_router() {
     let policy = layered("[channels.chat]\nrouter = 'router'");
     let decision = decide(&policy, HARD);
     let routing = decision.routing.unwrap();
@@ -105,7 +105,7 @@ fn a_model_may_choose_the_role_and_the_rules_stand_in_for_it() {
 }
 
 #[test]
-fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_and_is_told() {
+fn a_requested_role_serves_and_checks_its_own_drafts() {
     let policy = layered(
         "[channels.chat]\nrouter = 'router'\nself_check = 'always'\n\
          escalate = { role = 'reasoning', after_failures = 2 }",
@@ -158,7 +158,7 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
 }
 
 #[test]
-fn approvals_expire_and_are_remembered_as_the_mode_says() {
+fn approvals_expire_and_are_remembered_as_the_mode_defines() {
     let policy = Policy::built_in();
     let approval = |mode: &Mode| {
         let request = Request::new(mode, &Channel::CHAT, "Hello");
@@ -176,7 +176,7 @@ fn approvals_expire_and_are_remembered_as_the_mode_says() {
 }
 
 #[test]
-fn a_channel_says_what_of_its_content_is_stored() {
+fn a_channel_determines_which_content_is_stored() {
     let policy = layered("[channels.chat.data]\ntool_results = false");
     let decision = decide(&policy, "Hello");
     let expected = DataPolicy {
@@ -188,7 +188,7 @@ fn a_channel_says_what_of_its_content_is_stored() {
 }
 
 #[test]
-fn the_tools_that_a_policy_names_by_mistake_are_found() {
+fn unknown_tool_names_in_a_policy_are_reported() {
     let tools = crate::catalog::all_tools();
     let tools: Vec<_> = tools.into_iter().map(|tool| tool.name).collect();
     assert!(Policy::built_in().unknown_tools(&tools).is_empty());
@@ -217,7 +217,7 @@ fn the_tools_that_a_policy_names_by_mistake_are_found() {
 }
 
 #[test]
-fn the_tools_there_are_are_listed_once_and_by_name_and_it_is_said_how_many_more_there_are() {
+fn known_tools_are_listed_once_sorted_and_with_a_count_of_the_rest() {
     let policy = layered("[rules.r]\nanswer = 'ask'\ntools = ['zzz']");
     let told = |names: &[String]| {
         let tools: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
@@ -235,7 +235,7 @@ fn the_tools_there_are_are_listed_once_and_by_name_and_it_is_said_how_many_more_
 }
 
 #[test]
-fn every_setting_of_an_agent_that_names_a_tool_is_checked_for_slips() {
+fn every_agent_setting_that_names_a_tool_is_checked_for_typos() {
     let tools = crate::catalog::all_tools();
     let tools: Vec<_> = tools.into_iter().map(|tool| tool.name).collect();
     let policy = layered(
@@ -277,7 +277,7 @@ fn every_setting_of_an_agent_that_names_a_tool_is_checked_for_slips() {
 }
 
 #[test]
-fn an_agent_that_a_tool_of_its_name_would_hide_from_those_that_may_call_it_is_found() {
+fn an_agent_hidden_by_a_tool_of_the_same_name_is_reported() {
     let tools = ["read_file".parse().unwrap(), "researcher".parse().unwrap()];
     assert!(Policy::built_in().hidden_agents(&tools).is_empty());
     let named = "agents.a.tool_name: the agent could not be called, because a tool named read_file already exists";
@@ -308,7 +308,7 @@ fn an_agent_that_a_tool_of_its_name_would_hide_from_those_that_may_call_it_is_fo
 }
 
 #[test]
-fn how_long_a_conversation_is_matters_only_where_a_question_may_be_the_reply() {
+fn conversation_length_matters_only_if_a_question_may_be_the_reply() {
     assert!(!Policy::built_in().may_clarify(&Channel::CHAT, "fix it"));
     let policy = layered(VAGUE);
     assert!(policy.may_clarify(&Channel::CHAT, "fix it"));
@@ -318,7 +318,7 @@ fn how_long_a_conversation_is_matters_only_where_a_question_may_be_the_reply() {
 }
 
 #[test]
-fn what_was_used_before_matters_only_where_a_plan_limits_it() {
+fn prior_usage_matters_only_if_a_plan_limits_it() {
     let policy = layered("[plans.team.day]\nmax_tokens = 1");
     let (team, basic) = (PlanName::new("team"), PlanName::new("basic"));
     let counts = |plan, scope| policy.has_budget(plan, scope);
@@ -350,7 +350,7 @@ max_tokens = 1000
 ";
 
 #[test]
-fn requests_that_are_decided_alike_get_the_same_decision_whatever_they_say_and_used() {
+fn requests_promised_the_same_decision_get_it_whatever_their_text_and_usage() {
     let policy = layered(READERS);
     let plans: Vec<_> = std::iter::once(None)
         .chain(policy.plans().map(Some))

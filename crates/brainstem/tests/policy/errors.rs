@@ -99,7 +99,7 @@ const CASES: &[&str] = &[
 ];
 
 #[test]
-fn a_configuration_that_is_no_policy_is_refused_with_the_key_and_a_way_out() {
+fn an_invalid_policy_is_refused_with_the_key_and_a_way_out() {
     let mut listing = String::new();
     for case in CASES {
         let policy = PolicyConfig::from_toml(case).and_then(Policy::layered);

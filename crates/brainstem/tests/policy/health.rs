@@ -58,7 +58,7 @@ impl World {
 }
 
 #[test]
-fn who_serves_and_for_how_long_is_told_in_whole_seconds() {
+fn the_remaining_downgrade_time_is_reported_in_whole_seconds() {
     let mut world = World::new();
     let now = Timestamp::from_nanosecond(1_532_086_404).unwrap();
     for _ in 0..3 {
@@ -73,7 +73,7 @@ fn who_serves_and_for_how_long_is_told_in_whole_seconds() {
 }
 
 #[test]
-fn failures_in_a_row_hand_a_role_over_until_a_probe_succeeds() {
+fn consecutive_failures_downgrade_a_role_until_a_probe_succeeds() {
     let mut world = World::new();
     world.observe(CallOutcome::TimedOut);
     world.observe(CallOutcome::TimedOut);
@@ -123,7 +123,7 @@ fn failures_in_a_row_hand_a_role_over_until_a_probe_succeeds() {
 }
 
 #[test]
-fn failures_far_apart_and_late_news_of_old_calls_count_for_nothing() {
+fn distant_failures_and_late_outcomes_of_old_calls_do_not_count() {
     let mut world = World::new();
     for minute in 0..10 {
         world.seconds = minute * 121;
@@ -139,7 +139,7 @@ fn failures_far_apart_and_late_news_of_old_calls_count_for_nothing() {
 }
 
 #[test]
-fn failures_of_calls_that_take_long_are_not_far_apart() {
+fn consecutive_failures_of_slow_calls_still_count_together() {
     let mut world = World::new();
     for _ in 0..3 {
         assert_eq!(world.degraded(), 0);
@@ -150,7 +150,7 @@ fn failures_of_calls_that_take_long_are_not_far_apart() {
 }
 
 #[test]
-fn calls_that_fail_together_after_a_long_time_are_not_close_to_a_later_one() {
+fn slow_calls_that_fail_together_do_not_count_with_a_much_later_failure() {
     let mut world = World::new();
     for _ in 0..2 {
         world.observe_after(Duration::from_secs(180), CallOutcome::TimedOut);
@@ -161,7 +161,7 @@ fn calls_that_fail_together_after_a_long_time_are_not_close_to_a_later_one() {
 }
 
 #[test]
-fn where_all_fail_the_wanted_one_serves() {
+fn the_requested_role_serves_when_all_roles_are_degraded() {
     let mut world = World::new();
     let now = world.now();
     for role in [Role::ROUTER, Role::CODING, Role::REASONING] {
@@ -183,7 +183,7 @@ fn where_all_fail_the_wanted_one_serves() {
 }
 
 #[test]
-fn a_probe_that_nobody_reports_about_is_made_again_in_time() {
+fn a_probe_without_an_outcome_is_repeated_after_a_timeout() {
     let mut world = World::new();
     for _ in 0..3 {
         world.observe(CallOutcome::Failed);
@@ -197,7 +197,7 @@ fn a_probe_that_nobody_reports_about_is_made_again_in_time() {
 }
 
 #[test]
-fn a_probe_that_is_abandoned_is_made_again_at_once_and_one_that_failed_is_not() {
+fn an_abandoned_probe_is_repeated_immediately_and_a_failed_one_is_not() {
     let mut world = World::new();
     for _ in 0..3 {
         world.observe(CallOutcome::Failed);
@@ -214,7 +214,7 @@ fn a_probe_that_is_abandoned_is_made_again_at_once_and_one_that_failed_is_not() 
 }
 
 #[test]
-fn only_what_the_server_is_to_blame_for_counts_against_it() {
+fn only_failures_of_the_server_count_against_it() {
     for (kind, expected) in [
         (LlmErrorKind::Timeout, CallOutcome::TimedOut),
         (LlmErrorKind::Connection, CallOutcome::Failed),
@@ -245,7 +245,7 @@ proptest! {
     })]
 
     #[test]
-    fn who_serves_may_serve_and_a_reply_always_heals(
+    fn the_serving_role_is_always_allowed_and_a_reply_restores_health(
         events in prop::collection::vec((0..3_u8, 0..200_i64), 0..60),
     ) {
         let mut world = World::new();

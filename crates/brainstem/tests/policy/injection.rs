@@ -13,7 +13,7 @@ fn nothing() -> JsonText {
 }
 
 #[test]
-fn a_confined_command_brings_no_more_than_a_file_does_unless_it_asks_for_the_network() {
+fn a_confined_command_returns_untrusted_content_only_with_network_access() {
     let policy = Policy::built_in();
     let mut command = named("run_command");
     command.annotations = command.annotations.confined();
@@ -51,7 +51,7 @@ fn tainted_by(tool: &str) -> Taint {
 }
 
 #[test]
-fn what_reaches_outside_taints_and_what_stays_here_does_not() {
+fn open_world_tools_taint_and_local_ones_do_not() {
     for (tool, expected) in [
         ("web_fetch", true),
         ("web_search", true),
@@ -68,7 +68,7 @@ fn what_reaches_outside_taints_and_what_stays_here_does_not() {
 }
 
 #[test]
-fn after_untrusted_content_what_writes_or_reaches_out_asks_again_outside_exploratory() {
+fn untrusted_content_makes_writing_and_open_world_calls_ask_unless_exploratory() {
     let policy = layered(
         "[rules.all]\nanswer = 'allow'\ntools = ['write_file', 'web_fetch', 'run_command']\n[modes.free.tools]\nread_only = 'allow'\nidempotent = 'allow'\nirreversible = 'allow'\nopen_world = 'allow'\ndestructive = 'allow'",
     );
@@ -98,7 +98,7 @@ fn after_untrusted_content_what_writes_or_reaches_out_asks_again_outside_explora
 }
 
 #[test]
-fn what_asks_stands_in_the_verdict_as_data() {
+fn the_causes_of_an_ask_are_in_the_verdict_as_data() {
     let policy = layered("[rules.care]\nanswer = 'ask'\ntools = ['write_file']");
     let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
     let arguments = JsonText::from_text(r#"{"path":"a"}"#);
@@ -118,7 +118,7 @@ fn what_asks_stands_in_the_verdict_as_data() {
 }
 
 #[test]
-fn the_taint_of_a_conversation_stands_in_the_decision() {
+fn the_taint_of_a_conversation_appears_in_the_decision() {
     let (policy, tools, taint) = (Policy::built_in(), all_tools(), tainted_by("web_fetch"));
     let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Go on")
         .with_tools(&tools)
@@ -139,7 +139,7 @@ fn the_taint_of_a_conversation_stands_in_the_decision() {
 }
 
 #[test]
-fn what_an_injected_model_calls_is_stopped_whatever_it_claims() {
+fn calls_of_an_injected_model_are_stopped_whatever_they_claim() {
     let policy = Policy::built_in();
     for (mode, tool, arguments, expected) in [
         // A tool that is not on offer, in any disguise.
@@ -217,7 +217,7 @@ fn what_an_injected_model_calls_is_stopped_whatever_it_claims() {
 }
 
 #[test]
-fn a_request_that_asks_for_more_freedom_in_its_text_gets_none() {
+fn a_request_that_claims_more_permissions_in_its_text_gains_none() {
     let (policy, tools) = (Policy::built_in(), all_tools());
     let decide = |message: &str| {
         let request = Request::new(&Mode::CONSERVATIVE, &Channel::CHAT, message).with_tools(&tools);
@@ -233,7 +233,7 @@ fn a_request_that_asks_for_more_freedom_in_its_text_gets_none() {
 }
 
 #[test]
-fn a_model_that_is_asked_about_the_role_can_only_name_one_that_may_serve() {
+fn a_routing_model_can_only_choose_an_allowed_role() {
     let policy = layered("[channels.chat]\nrouter = 'router'");
     let request = Request::new(&Mode::CONSERVATIVE, &Channel::CHAT, "Hello");
     let decision = policy.evaluate_request(&request).unwrap();
@@ -250,7 +250,7 @@ fn a_model_that_is_asked_about_the_role_can_only_name_one_that_may_serve() {
 }
 
 #[test]
-fn what_a_server_says_about_its_tools_never_makes_them_freer() {
+fn claims_of_a_server_about_its_tools_never_loosen_their_treatment() {
     let claims = |class, open_world, destructive| {
         let mut tool = named("find_order");
         tool.name = "shop__look".parse().unwrap();
@@ -312,7 +312,7 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
 }
 
 #[test]
-fn what_is_trusted_to_read_only_destroys_nothing_unless_local_configuration_says_so() {
+fn a_trusted_read_only_tool_is_destructive_only_if_local_configuration_says_so() {
     let may_destroy_as = |claim: bool, more: &str| {
         let trust = "[trust.shop]\ntools = ['shop__*']\nopen_world = false";
         let mut claimed = named("find_order");

@@ -15,7 +15,7 @@ fn tighten(policy: &Policy, text: &str) -> Result<Policy, String> {
 }
 
 #[test]
-fn what_would_loosen_is_refused_with_file_line_and_what() {
+fn a_loosening_layer_is_refused_with_file_line_and_reason() {
     let base = layered(
         "
         [rules.git]
@@ -80,7 +80,7 @@ fn what_would_loosen_is_refused_with_file_line_and_what() {
 }
 
 #[test]
-fn what_tightens_holds_beneath_everything_that_follows() {
+fn a_tightening_layer_also_applies_below_later_layers() {
     let base =
         layered("[rules.git]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git **']");
     let git = r#"{"command":"git push"}"#;
@@ -127,7 +127,7 @@ fn what_tightens_holds_beneath_everything_that_follows() {
 }
 
 #[test]
-fn a_layer_may_shorten_lists_and_limits_and_add_plans() {
+fn a_layer_may_shorten_lists_lower_limits_and_add_plans() {
     let base = Policy::built_in();
     let layer = "
         [modes.moderate]
@@ -154,7 +154,7 @@ fn a_layer_may_shorten_lists_and_limits_and_add_plans() {
 }
 
 #[test]
-fn a_layer_may_store_less_unless_it_is_a_file_that_nobody_trusted() {
+fn a_layer_may_store_less_unless_it_is_an_untrusted_file() {
     let base = layered("[channels.chat.data]\nreasoning = false");
     let less = PolicyConfig::from_toml("[channels.chat.data]\ntext = false").unwrap();
     for kind in [LayerKind::Key, LayerKind::Session, LayerKind::Agent] {
@@ -166,7 +166,7 @@ fn a_layer_may_store_less_unless_it_is_a_file_that_nobody_trusted() {
 }
 
 #[test]
-fn a_layer_can_take_a_mode_from_a_channel_that_says_what_is_different_in_it() {
+fn a_layer_can_remove_a_mode_that_a_channel_overrides() {
     let only = "[channels.code_task]\nallowed_modes = ['moderate']";
     let policy = tighten(&Policy::built_in(), only).unwrap();
     let request = Request::new(&Mode::CONSERVATIVE, &Channel::CODE_TASK, "Hello");
@@ -174,7 +174,7 @@ fn a_layer_can_take_a_mode_from_a_channel_that_says_what_is_different_in_it() {
 }
 
 #[test]
-fn a_layer_may_say_of_a_mode_what_is_different_whether_a_layer_above_allows_the_mode_or_not() {
+fn a_layer_may_override_a_mode_whether_or_not_a_layer_above_allows_it() {
     let when = "[channels.code_task.when.conservative]\ntools = []\n";
     let above = layered("[channels.code_task]\nallowed_modes = ['moderate']");
     for base in [Policy::built_in(), above] {
@@ -190,7 +190,7 @@ fn a_layer_may_say_of_a_mode_what_is_different_whether_a_layer_above_allows_the_
 }
 
 #[test]
-fn a_tool_that_a_layer_takes_from_its_channel_does_not_turn_up_on_another() {
+fn a_tool_removed_from_its_channel_does_not_appear_on_another() {
     let policy = tighten(&Policy::built_in(), "[channels.code_task]\ntools = []").unwrap();
     let tools = all_tools();
     let request = Request::new(&Mode::EXPLORATORY, &Channel::CHAT, "Hello").with_tools(&tools);

@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_people_allowed_before_a_denied_call_stays_denied(
+    fn a_denied_call_stays_denied_whatever_was_remembered(
         layers in layers(), mode in a_mode(),
         asked in prop::collection::vec((0..16_usize, arguments(), 0..4_u8), 0..12),
         tool in 0..16_usize, arguments in arguments(),
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_on_offer_can_run_or_ask_whatever_the_layers(layers in layers(), mode in a_mode(), channel in a_channel()) {
+    fn an_offered_tool_is_never_denied_under_any_layers(layers in layers(), mode in a_mode(), channel in a_channel()) {
         let (policy, tools) = (tightened(&layered(BASE), &layers), all_tools());
         let decision = decide(&policy, &mode, &channel, &tools, &Taint::default());
         let arguments = JsonText::from_text("{}");
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn no_arguments_make_judging_panic_or_slow(text in "[ -~\\n]{0,300}", tool in 0..16_usize) {
+    fn judging_arbitrary_arguments_never_panics_and_allows_only_plain_commands(text in "[ -~\\n]{0,300}", tool in 0..16_usize) {
         let (policy, tools) = (layered(BASE), all_tools());
         let mut decision = decide(&policy, &Mode::MODERATE, &Channel::CODE_TASK, &tools, &Taint::default());
         decision.tools = tools.iter().map(|tool| tool.name.clone()).collect();

@@ -10,14 +10,14 @@ fn layered(text: &str) -> Policy {
 }
 
 #[test]
-fn nothing_laid_over_the_built_in_policy_changes_nothing() {
+fn an_empty_layer_does_not_change_the_built_in_policy() {
     let policy = Policy::layered(PolicyConfig::default()).unwrap();
     assert_eq!(policy.hash(), Policy::built_in().hash());
     assert_eq!(policy.config(), &PolicyConfig::built_in());
 }
 
 #[test]
-fn a_changed_policy_has_another_hash_and_the_same_said_otherwise_has_not() {
+fn a_changed_policy_has_another_hash_and_an_equivalent_one_the_same() {
     let hash = |text| layered(text).hash();
     let built_in = Policy::built_in().hash();
     assert_eq!(hash("[modes.moderate]\ndeadline = '3 minutes'"), built_in);
@@ -39,7 +39,7 @@ fn a_decision_carries_the_hash_of_the_policy_in_force() {
 }
 
 #[test]
-fn a_deployment_may_overrule_a_single_answer_of_a_mode() {
+fn a_deployment_may_override_a_single_answer_of_a_mode() {
     let policy = layered("[modes.moderate.tools]\nidempotent = 'deny'");
     let tools = all_tools();
     let request = Request::new(&Mode::MODERATE, &Channel::CODE_TASK, "Hello").with_tools(&tools);
@@ -154,7 +154,7 @@ fn code_tasks_in_conservative_mode_stay_without_tools_whatever_the_channel_lists
 }
 
 #[test]
-fn a_tool_that_a_shorter_list_leaves_out_turns_up_on_no_channel() {
+fn a_tool_left_out_of_a_shorter_list_appears_on_no_other_channel() {
     let tools = all_tools();
     let offered = |policy: &Policy, channel: &Channel| {
         let request = Request::new(&Mode::EXPLORATORY, channel, "Hello").with_tools(&tools);
@@ -193,7 +193,7 @@ fn a_tool_that_a_shorter_list_leaves_out_turns_up_on_no_channel() {
 }
 
 #[test]
-fn the_modes_of_a_built_in_channel_can_be_named_whatever_is_different_in_the_others() {
+fn a_built_in_channel_can_be_limited_to_modes_despite_overrides_for_others() {
     let only = "[channels.code_task]\nallowed_modes = ['moderate']\n";
     let policy = layered(only);
     let request = |mode| Request::new(mode, &Channel::CODE_TASK, "Hello");

@@ -11,7 +11,7 @@ use crate::catalog::all_tools;
 const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
 
 #[test]
-fn the_built_in_policy_decides_this_in_every_mode_on_every_channel() {
+fn decisions_of_the_built_in_policy_per_mode_and_channel() {
     let (policy, mut tools) = (Policy::built_in(), all_tools());
     tools.extend(policy.agent_tools());
     assert_eq!(policy.modes().count(), MODES.len());
@@ -31,7 +31,7 @@ fn the_built_in_policy_decides_this_in_every_mode_on_every_channel() {
 }
 
 #[test]
-fn the_built_in_policy_explains_itself_in_sentences() {
+fn the_built_in_policy_explains_its_decisions_in_sentences() {
     let (policy, mut tools) = (Policy::built_in(), all_tools());
     tools.extend(policy.agent_tools());
     let mut text = String::new();
@@ -53,7 +53,7 @@ fn the_built_in_policy_explains_itself_in_sentences() {
 }
 
 #[test]
-fn every_role_gets_these_tools_in_every_mode_on_every_channel() {
+fn tools_of_every_role_per_mode_and_channel() {
     let (policy, tools) = (Policy::built_in(), all_tools());
     let mut table = "run: without asking; ask: a person first; -: not at all\n\n".to_owned();
     for channel in policy.channels() {

@@ -31,7 +31,7 @@ fn unbounded() -> AgentSpec {
 }
 
 #[test]
-fn what_the_decision_does_not_give_an_agent_does_not_get() {
+fn an_agent_does_not_receive_more_than_the_decision_grants() {
     let mut wished = agent(
         Role::CODING,
         Limits {
@@ -68,7 +68,7 @@ fn what_the_decision_does_not_give_an_agent_does_not_get() {
 }
 
 #[test]
-fn an_agent_that_wants_less_keeps_it() {
+fn an_agent_that_requests_less_keeps_its_own_limits() {
     let mut wished = agent(
         Role::REASONING,
         Limits {
@@ -93,7 +93,7 @@ proptest! {
     })]
 
     #[test]
-    fn no_chain_of_agents_gains_anything(
+    fn no_chain_of_sub_agents_gains_permissions(
         wishes in prop::collection::vec((0..100_u32, 0..100_u32, 0..16_usize, 0..16_usize), 1..6),
     ) {
         let decision = decision();

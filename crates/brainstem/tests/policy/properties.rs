@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_on_offer_is_never_denied_and_comes_in_the_given_order(
+    fn offered_tools_are_never_denied_and_keep_the_given_order(
         answers in answers(), tools in Just(all_tools()).prop_shuffle(),
     ) {
         let Some(policy) = policy_answering(answers) else { return Ok(()) };
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn the_role_that_serves_has_a_model_and_may_serve(
+    fn the_serving_role_has_a_model_and_is_allowed(
         allowed in prop::sample::subsequence(vec![Role::ROUTER, Role::REASONING, Role::CODING], 1..=3),
         configured in prop::sample::subsequence(vec![Role::CODING, Role::ROUTER, Role::REASONING], 0..=3),
     ) {
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_reading_a_configuration_panic(text in ".{0,200}") {
+    fn reading_arbitrary_text_as_a_configuration_never_panics(text in ".{0,200}") {
         let _ = PolicyConfig::from_toml(&text).and_then(Policy::layered);
     }
 }

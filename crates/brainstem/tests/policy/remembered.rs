@@ -67,7 +67,7 @@ fn command(pattern: &str) -> GrantScope {
 }
 
 #[test]
-fn an_answer_for_a_tool_is_remembered_listed_and_taken_back() {
+fn a_grant_for_a_tool_is_remembered_listed_and_revoked() {
     let mut session = Session::new(TRUSTING);
     let fetch = named("web_fetch");
     let id = session
@@ -93,7 +93,7 @@ fn an_answer_for_a_tool_is_remembered_listed_and_taken_back() {
 }
 
 #[test]
-fn an_answer_for_a_tool_counts_only_where_that_much_may_be_remembered() {
+fn a_tool_grant_applies_only_if_the_whole_tool_may_be_remembered() {
     let care = "[rules.care]\nanswer = 'ask'\ntools = ['web_fetch']\nmodes = ['exploratory']\nremember = 'arguments'";
     let mut session = Session::new(&format!("{TRUSTING}{care}"));
     let (fetch, arguments) = (named("web_fetch"), r#"{"url":"https://a.org"}"#);
@@ -111,7 +111,7 @@ fn an_answer_for_a_tool_counts_only_where_that_much_may_be_remembered() {
 }
 
 #[test]
-fn an_answer_for_exact_arguments_is_about_no_others() {
+fn a_grant_for_exact_arguments_covers_no_others() {
     let mut session = Session::new(TRUSTING);
     let (run, arguments) = (named("run_command"), r#"{"command":"make clean"}"#);
     let hash = JsonText::from_text(arguments).hash();
@@ -127,7 +127,7 @@ fn an_answer_for_exact_arguments_is_about_no_others() {
 }
 
 #[test]
-fn an_answer_counts_at_the_root_alone_where_it_was_given() {
+fn a_grant_applies_only_at_the_root_where_it_was_given() {
     let mut session = Session::new(TRUSTING);
     let (write, run) = (named("write_file"), named("run_command"));
     let path = GrantScope::Path {
@@ -162,7 +162,7 @@ fn an_answer_counts_at_the_root_alone_where_it_was_given() {
 }
 
 #[test]
-fn an_answer_for_a_pattern_covers_each_part_of_a_command_or_none() {
+fn a_pattern_grant_must_cover_every_part_of_a_command() {
     let rule = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git status']";
     let mut session = Session::new(&format!("{TRUSTING}{rule}"));
     let run = named("run_command");
@@ -187,7 +187,7 @@ fn an_answer_for_a_pattern_covers_each_part_of_a_command_or_none() {
 }
 
 #[test]
-fn nothing_is_remembered_beyond_what_the_policy_lets_be() {
+fn nothing_is_remembered_beyond_what_the_policy_allows() {
     let rule = "[rules.r]\nanswer = 'ask'\ntools = ['web_search']\nremember = 'never'";
     let mut session = Session::new(&format!("{TRUSTING}{rule}"));
     let fetch = named("web_fetch");
@@ -231,7 +231,7 @@ fn nothing_is_remembered_beyond_what_the_policy_lets_be() {
 }
 
 #[test]
-fn a_remembered_answer_answers_no_denial_and_no_question_about_untrusted_content() {
+fn a_grant_overrides_neither_a_denial_nor_an_ask_about_untrusted_content() {
     let mut session = Session::new("");
     let write = named("write_file");
     session
@@ -250,7 +250,7 @@ fn a_remembered_answer_answers_no_denial_and_no_question_about_untrusted_content
 }
 
 #[test]
-fn a_changed_policy_forgets_what_was_remembered() {
+fn a_changed_policy_invalidates_grants() {
     let mut session = Session::new("");
     let write = named("write_file");
     session
@@ -262,7 +262,7 @@ fn a_changed_policy_forgets_what_was_remembered() {
 }
 
 #[test]
-fn a_person_is_offered_what_may_be_remembered() {
+fn the_scopes_that_may_be_remembered_are_offered() {
     let session = Session::new(TRUSTING);
     let run = session.choices(&named("run_command"), r#"{"command":"cargo test -p x"}"#);
     assert_eq!(run.len(), 2);
@@ -275,7 +275,7 @@ fn a_person_is_offered_what_may_be_remembered() {
 }
 
 #[test]
-fn no_pattern_is_offered_that_would_let_whatever_its_words_name_run() {
+fn no_pattern_is_offered_that_would_run_programs_named_by_its_words() {
     let rules = "[rules.no]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['curl']";
     let session = Session::new(&format!("{TRUSTING}{rules}"));
     let run = named("run_command");
@@ -322,7 +322,7 @@ fn no_pattern_is_offered_that_would_let_whatever_its_words_name_run() {
 }
 
 #[test]
-fn files_beneath_a_folder_are_offered_where_all_paths_lead_there_and_at_the_root_the_single_one() {
+fn a_folder_pattern_is_offered_for_a_shared_folder_and_one_file_at_the_root() {
     let session = Session::new("");
     let folder_of = |tool: &str, arguments: &str| {
         let choices = session.choices(&named(tool), arguments);
@@ -351,7 +351,7 @@ fn files_beneath_a_folder_are_offered_where_all_paths_lead_there_and_at_the_root
 }
 
 #[test]
-fn a_path_or_a_host_that_stands_beside_a_command_says_nothing_of_it() {
+fn a_path_or_host_grant_does_not_cover_a_command() {
     let mut session = Session::new(TRUSTING);
     let tool = named("github__create_issue");
     let of_path = GrantScope::Path {
@@ -373,7 +373,7 @@ fn a_path_or_a_host_that_stands_beside_a_command_says_nothing_of_it() {
 }
 
 #[test]
-fn no_promise_is_offered_that_the_call_itself_would_break() {
+fn no_grant_is_offered_that_the_call_itself_would_invalidate() {
     let mut session = Session::new("");
     let calls = [
         ("run_command", r#"{"command":"cargo test"}"#),
@@ -403,7 +403,7 @@ fn no_promise_is_offered_that_the_call_itself_would_break() {
 }
 
 #[test]
-fn a_question_after_untrusted_content_names_it_beside_why_it_would_ask_anyway() {
+fn an_ask_after_untrusted_content_also_names_the_usual_reason() {
     let mut session = Session::new("");
     session
         .decision
@@ -428,7 +428,7 @@ fn a_question_after_untrusted_content_names_it_beside_why_it_would_ask_anyway() 
 }
 
 #[test]
-fn a_session_remembers_a_bounded_number_of_answers() {
+fn a_session_stores_a_bounded_number_of_grants() {
     let mut session = Session::new("");
     let write = named("write_file");
     let arguments = r#"{"path":"a"}"#;
@@ -463,7 +463,7 @@ fn host(name: &str) -> GrantScope {
 }
 
 #[test]
-fn a_host_to_read_from_is_remembered_whatever_was_read_before() {
+fn a_grant_to_read_from_a_host_applies_after_untrusted_content() {
     let mut session = Session::new("");
     let fetch = named("web_fetch");
     let page = r#"{"url":"https://docs.example/a"}"#;
@@ -494,7 +494,7 @@ fn a_host_to_read_from_is_remembered_whatever_was_read_before() {
 }
 
 #[test]
-fn after_untrusted_content_no_pattern_of_hosts_counts_and_nothing_for_what_changes_something() {
+fn only_the_exact_host_of_a_read_only_call_can_be_remembered() {
     let mut session = Session::new("");
     let (fetch, page) = (named("web_fetch"), r#"{"url":"https://a.org/x"}"#);
     for scope in [host("*"), host("*.org"), GrantScope::Tool] {
@@ -512,7 +512,7 @@ fn after_untrusted_content_no_pattern_of_hosts_counts_and_nothing_for_what_chang
 }
 
 #[test]
-fn the_rule_that_is_proposed_for_a_call_lets_it_run_and_no_other() {
+fn a_proposed_rule_allows_its_call_and_no_other() {
     let mut tested = 0;
     for (tool, arguments, other) in [
         (

@@ -18,7 +18,7 @@ fn names(tools: &[ToolName]) -> Vec<&str> {
 }
 
 #[test]
-fn tools_keep_the_order_in_which_they_were_given() {
+fn tools_keep_their_given_order() {
     let mut tools = all_tools();
     tools.reverse();
     let policy = Policy::built_in();
@@ -77,7 +77,7 @@ fn a_plan_tightens_the_limits_of_a_mode_and_never_widens_them() {
 }
 
 #[test]
-fn a_policy_may_give_tools_more_time_than_the_loop_does_by_default() {
+fn a_policy_may_raise_the_tool_timeout_above_the_default_of_the_loop() {
     let policy = layered("[modes.moderate]\ntool_timeout = '2m'");
     let decision = policy
         .evaluate_request(&Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello"))
@@ -86,7 +86,7 @@ fn a_policy_may_give_tools_more_time_than_the_loop_does_by_default() {
 }
 
 #[test]
-fn a_mode_that_forgets_turns_gets_those_of_the_loop() {
+fn a_mode_without_a_turn_limit_gets_the_default_of_the_loop() {
     let policy = layered("[modes.careful.tools]\nread_only = 'allow'");
     let mode = Mode::new("careful");
     let decision = policy
@@ -105,7 +105,7 @@ fn a_mode_that_forgets_turns_gets_those_of_the_loop() {
 }
 
 #[test]
-fn a_role_without_a_model_is_stood_in_for_along_reasoning_router_coding() {
+fn a_role_without_a_model_falls_back_in_the_order_reasoning_router_coding() {
     let policy = Policy::built_in();
     let serving = |channel: &Channel, configured: &[Role]| {
         let request = Request::new(&Mode::MODERATE, channel, "Hello").with_roles(configured);
@@ -136,7 +136,7 @@ fn a_role_without_a_model_is_stood_in_for_along_reasoning_router_coding() {
 }
 
 #[test]
-fn a_role_that_the_mode_does_not_allow_never_serves() {
+fn a_role_the_mode_does_not_allow_never_serves() {
     let policy =
         layered("[modes.cheap]\nroles = ['router']\n[modes.cheap.tools]\nread_only = 'allow'");
     let mode = Mode::new("cheap");
@@ -165,7 +165,7 @@ fn a_role_that_the_mode_does_not_allow_never_serves() {
 }
 
 #[test]
-fn a_health_check_begins_with_the_router_or_whoever_stands_in_for_it() {
+fn a_health_check_starts_with_the_router_or_its_fallback() {
     let (policy, tools) = (Policy::built_in(), all_tools());
     let request = Request::new(&Mode::CONSERVATIVE, &Channel::SYSTEM_HEALTH, "How are you?")
         .with_tools(&tools);
@@ -194,7 +194,7 @@ fn a_health_check_begins_with_the_router_or_whoever_stands_in_for_it() {
 }
 
 #[test]
-fn a_health_check_without_its_tool_begins_directly_and_says_so() {
+fn a_health_check_without_its_tool_starts_directly_and_says_so() {
     let policy = Policy::built_in();
     let decision = policy
         .evaluate_request(&Request::new(
@@ -209,7 +209,7 @@ fn a_health_check_without_its_tool_begins_directly_and_says_so() {
 }
 
 #[test]
-fn a_health_check_offers_no_tool_that_writes_in_any_mode() {
+fn a_health_check_offers_no_writing_tool_in_any_mode() {
     let (policy, tools) = (Policy::built_in(), all_tools());
     for mode in policy.modes() {
         let request = Request::new(mode, &Channel::SYSTEM_HEALTH, "Well?").with_tools(&tools);
@@ -225,7 +225,7 @@ fn a_health_check_offers_no_tool_that_writes_in_any_mode() {
 }
 
 #[test]
-fn research_runs_by_the_supervisors_rules() {
+fn deep_research_uses_the_limits_and_profile_of_its_supervisor() {
     let policy = Policy::built_in();
     let request = Request::new(&Mode::EXPLORATORY, &Channel::DEEP_RESEARCH, "Why?");
     let decision = policy.evaluate_request(&request).unwrap();
@@ -239,7 +239,7 @@ fn research_runs_by_the_supervisors_rules() {
 }
 
 #[test]
-fn tools_that_no_channel_names_are_offered_in_chat_and_code_tasks_only() {
+fn tools_named_by_no_channel_are_offered_only_in_chat_and_code_tasks() {
     let policy = Policy::built_in();
     let tools = [
         tool("find_order", ToolClass::ReadOnly),
@@ -254,7 +254,7 @@ fn tools_that_no_channel_names_are_offered_in_chat_and_code_tasks_only() {
 }
 
 #[test]
-fn a_channel_that_names_tools_takes_them_from_those_that_name_none_but_all_of_them_names_nothing() {
+fn a_channel_that_names_a_tool_claims_it_unless_it_names_all_tools() {
     let tools = [tool("shop__search", ToolClass::ReadOnly)];
     let offered_in_chat = |config: &str| {
         let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_tools(&tools);
@@ -275,7 +275,7 @@ fn a_channel_that_names_tools_takes_them_from_those_that_name_none_but_all_of_th
 }
 
 #[test]
-fn every_channel_tells_its_model_that_tool_output_is_no_instruction() {
+fn every_system_prompt_says_that_tool_output_is_not_an_instruction() {
     let policy = Policy::built_in();
     for channel in policy.channels() {
         let decision = policy
@@ -305,7 +305,7 @@ fn an_empty_system_prompt_is_none() {
 }
 
 #[test]
-fn a_thousand_tools_do_not_make_the_reasons_long() {
+fn a_thousand_tools_do_not_lengthen_the_reasons() {
     let tools: Vec<_> = (0..1_000)
         .map(|n| tool(&format!("tool_{n}"), ToolClass::ReadOnly))
         .collect();
@@ -327,7 +327,7 @@ fn a_thousand_tools_do_not_make_the_reasons_long() {
 }
 
 #[test]
-fn an_unknown_mode_channel_or_plan_is_named_with_all_there_are() {
+fn an_unknown_mode_channel_or_plan_is_refused_with_the_known_ones() {
     let policy = Policy::built_in();
     let refusal = |mode: &Mode, channel: &Channel, plan: &PlanName| {
         let request = Request::new(mode, channel, "Hello").with_plan(plan);

@@ -46,7 +46,7 @@ remember = 'never'
 ";
 
 #[test]
-fn patterns_of_paths_that_lead_out_of_the_root_or_are_not_normalized_are_reported() {
+fn path_patterns_that_leave_the_root_or_are_not_normalized_are_reported() {
     let told = |key: &str, pattern: &str| {
         let policy = layered(&format!(
             "[rules.r]\nanswer = 'deny'\ntools = ['*']\n{key} = ['{pattern}']"
@@ -70,7 +70,7 @@ fn patterns_of_paths_that_lead_out_of_the_root_or_are_not_normalized_are_reporte
 }
 
 #[test]
-fn a_rule_compares_numbers_and_asks_about_what_is_none() {
+fn a_rule_compares_numbers_and_asks_if_a_value_is_not_one() {
     let policy = layered(
         "[rules.large]\nanswer = 'deny'\ntools = ['find_order']\nvalues = { amount = ['> 100'] }\n\
          match = [{ arguments = { amount = 100.5 } }, { arguments = { of = [{ amount = 7 }, { amount = 101 }] } }]\n\
@@ -101,7 +101,7 @@ struct Refund {
 }
 
 #[test]
-fn a_rule_asks_a_function_of_the_program_and_a_person_where_that_gives_no_answer() {
+fn a_rule_calls_a_program_function_and_asks_a_person_if_it_gives_no_answer() {
     let text = |answer: &str| {
         format!("[rules.too-much]\nanswer = '{answer}'\ntools = ['find_order']\nwhen = 'too_much'")
     };
@@ -150,7 +150,7 @@ fn a_rule_asks_a_function_of_the_program_and_a_person_where_that_gives_no_answer
 }
 
 #[test]
-fn a_function_is_told_who_asks() {
+fn a_rule_function_receives_the_owner_of_the_call() {
     let policy = layered("[rules.r]\nanswer = 'deny'\ntools = ['find_order']\nwhen = 'is_eve'");
     let is_eve = RuleFunction::new(|call| Some(call.owner? == "eve"));
     let policy = policy.with_rule_functions([("is_eve".to_owned(), is_eve)]);
@@ -167,7 +167,7 @@ fn a_function_is_told_who_asks() {
 }
 
 #[test]
-fn a_rule_that_names_owners_holds_for_these_alone_and_not_where_nobody_said_who_asks() {
+fn a_rule_that_names_owners_applies_only_to_those_owners() {
     let policy = layered(
         "[rules.desk]\nanswer = 'allow'\ntools = ['write_file']\nowners = ['ada']\n\
          match = [{ owner = 'ada' }]\nnot_match = [{ owner = 'eve' }]\n\
@@ -240,7 +240,7 @@ fn commands_are_judged_part_by_part() {
 }
 
 #[test]
-fn a_program_with_its_arguments_in_a_list_is_judged_without_a_shell() {
+fn a_program_with_a_list_of_arguments_is_judged_without_a_shell() {
     let policy = layered(POLICY);
     for (arguments, expected) in [
         (r#"{"command":["git","status"]}"#, "allow"),
@@ -260,7 +260,7 @@ fn a_program_with_its_arguments_in_a_list_is_judged_without_a_shell() {
 }
 
 #[test]
-fn paths_are_judged_by_where_they_lead() {
+fn paths_are_judged_by_where_they_resolve() {
     let policy = layered(POLICY);
     for (tool, arguments, expected) in [
         ("write_file", r#"{"path":"generated/a.rs"}"#, "allow"),
@@ -321,7 +321,7 @@ fn paths_are_judged_by_where_they_lead() {
 }
 
 #[test]
-fn a_folder_to_run_in_leads_the_paths_of_named_arguments_elsewhere_too() {
+fn a_working_folder_also_affects_paths_in_named_arguments() {
     let rule = |answer: &str, condition: &str| {
         layered(&format!(
             "[rules.r]\nanswer = '{answer}'\ntools = ['find_order', 'github__create_issue']\n{condition}\n\
@@ -360,7 +360,7 @@ fn a_folder_to_run_in_leads_the_paths_of_named_arguments_elsewhere_too() {
 }
 
 #[test]
-fn urls_are_judged_by_the_host_that_is_connected_to() {
+fn urls_are_judged_by_the_host_they_connect_to() {
     let policy = layered(POLICY);
     for (url, expected) in [
         ("https://docs.rs/serde", "allow"),
@@ -441,7 +441,7 @@ fn a_verdict_names_the_rule_and_its_line() {
 }
 
 #[test]
-fn an_allowed_call_is_explained_too() {
+fn an_allowed_call_is_also_explained() {
     let policy = layered(POLICY);
     let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
     let arguments = JsonText::from_text(command("git status"));
@@ -454,7 +454,7 @@ fn an_allowed_call_is_explained_too() {
 }
 
 #[test]
-fn what_a_mode_denies_no_rule_allows() {
+fn no_rule_allows_what_a_mode_denies() {
     let policy = layered("[rules.all]\nanswer = 'allow'\ntools = ['*']");
     for tool in ["write_file", "run_command", "web_fetch"] {
         let verdict = judge_in(&policy, &Mode::CONSERVATIVE, tool, "{}");
@@ -467,7 +467,7 @@ fn what_a_mode_denies_no_rule_allows() {
 }
 
 #[test]
-fn a_tool_that_a_rule_denies_whatever_it_does_is_not_on_offer() {
+fn a_tool_that_a_rule_always_denies_is_not_offered() {
     let policy =
         layered("[rules.no-web]\nanswer = 'deny'\ntools = ['web_*']\nmodes = ['exploratory']");
     let tools = crate::catalog::all_tools();

@@ -22,7 +22,7 @@ fn decision_offering(policy: &Policy, mode: &Mode, tool: &ToolSpec) -> Decision 
 }
 
 #[test]
-fn every_kind_of_tool_is_judged_so_in_every_mode() {
+fn verdicts_for_every_kind_of_tool_per_mode() {
     let policy = Policy::built_in();
     let mut table = String::new();
     for mode in [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY] {
@@ -55,7 +55,7 @@ fn every_kind_of_tool_is_judged_so_in_every_mode() {
 }
 
 #[test]
-fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
+fn a_tool_the_decision_does_not_offer_is_denied_even_if_it_is_harmless() {
     let policy = Policy::built_in();
     let tools = all_tools();
     let harmless = tool("read_file", ToolClass::ReadOnly);
@@ -79,7 +79,7 @@ fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
 }
 
 #[test]
-fn a_rule_that_denies_whole_tools_is_named_as_what_keeps_them_from_being_on_offer() {
+fn a_rule_that_denies_whole_tools_is_named_as_the_reason_they_are_not_offered() {
     let rules = "[rules.stop]\nanswer = 'deny'\ntools = ['read_file', 'list_files']";
     let policy = layered(rules);
     let tools = all_tools();
@@ -106,7 +106,7 @@ fn a_rule_that_denies_whole_tools_is_named_as_what_keeps_them_from_being_on_offe
 }
 
 #[test]
-fn a_call_in_a_mode_that_the_policy_no_longer_has_is_denied() {
+fn a_call_in_a_mode_the_policy_no_longer_has_is_denied() {
     let config = "[modes.careful.tools]\nread_only = 'allow'";
     let former = Policy::layered(PolicyConfig::from_toml(config).unwrap()).unwrap();
     let harmless = tool("it", ToolClass::ReadOnly);
@@ -156,7 +156,7 @@ fn deny_beats_ask_and_ask_beats_allow() {
 }
 
 #[test]
-fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_that_lead_there() {
+fn a_rule_about_the_contents_of_a_folder_covers_the_folder_and_globs_into_it() {
     let policy = layered(
         "[rules.private]\nanswer = 'deny'\ntools = ['search_files']\npaths = ['private/**', '**/keys/*']\n\
          [rules.notes]\nanswer = 'allow'\ntools = ['write_file']\npaths = ['notes/**']",
@@ -192,7 +192,7 @@ fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_th
 }
 
 #[test]
-fn a_rule_that_asks_or_denies_holds_however_accents_are_written_and_one_that_allows_is_exact() {
+fn rules_that_ask_or_deny_ignore_accent_encoding_and_allowing_rules_are_exact() {
     let (composed, apart) = ("Vertr\u{e4}ge", "Vertra\u{308}ge");
     for (written, other) in [(composed, apart), (apart, composed)] {
         let judged = |answer: &str, tool: &str, condition: &str, arguments: String| {
@@ -233,7 +233,7 @@ fn a_rule_that_asks_or_denies_holds_however_accents_are_written_and_one_that_all
 }
 
 #[test]
-fn a_rule_that_denies_holds_in_upper_and_lower_case_for_both_sigmas() {
+fn a_denying_rule_ignores_case_for_both_sigmas() {
     // As in `str::to_lowercase`, a sigma at the end of a word is a different letter.
     let upper = "\u{39b}\u{39f}\u{393}\u{39f}\u{3a3}";
     let lower = upper.to_lowercase();
@@ -248,7 +248,7 @@ fn a_rule_that_denies_holds_in_upper_and_lower_case_for_both_sigmas() {
 }
 
 #[test]
-fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders() {
+fn a_path_rule_for_tools_that_read_whole_folders_causes_a_warning() {
     let schema =
         r#"{"type":"object","properties":{"path":{"type":"string"},"glob":{"type":"string"}}}"#;
     let mut search = tool("search_files", ToolClass::ReadOnly);
@@ -271,7 +271,7 @@ fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders()
 }
 
 #[test]
-fn the_author_of_a_rule_about_paths_or_hosts_is_warned_of_tools_that_run_commands() {
+fn a_path_or_host_rule_for_tools_that_run_commands_causes_a_warning() {
     let schema =
         r#"{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"}}}"#;
     let mut run = tool("run_command", ToolClass::Irreversible);
@@ -295,7 +295,7 @@ fn the_author_of_a_rule_about_paths_or_hosts_is_warned_of_tools_that_run_command
 }
 
 #[test]
-fn the_author_of_a_rule_for_a_mode_that_denies_its_tools_is_warned() {
+fn a_rule_for_a_mode_that_denies_its_tools_causes_a_warning() {
     let tools = [tool("run_command", ToolClass::Irreversible)];
     let cautions = |modes: &str| {
         let text = format!(

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_has_its_line() {
+    fn every_value_is_on_its_own_line() {
         let json = r#"{"a":1,"b":[true,null,"x"],"c":{},"d":[]}"#;
         let expected = "{\n  \"a\": 1,\n  \"b\": [\n    true,\n    null,\n    \"x\"\n  ],\n  \"c\": {},\n  \"d\": []\n}";
         assert_eq!(laid_out(json), expected);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_twice_is_shown_twice() {
+    fn a_duplicate_key_is_shown_twice() {
         assert_eq!(
             laid_out(r#"{"path":"a","path":"b"}"#),
             "{\n  \"path\": \"a\",\n  \"path\": \"b\"\n}"
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_written_as_escapes_are_shown_as_letters_and_what_hides_by_its_number() {
+    fn escaped_letters_are_shown_as_letters_and_invisible_ones_by_code_point() {
         assert_eq!(
             laid_out(r#"{"c":"\u0072\u006d \u202e\u200b"}"#),
             "{\n  \"c\": \"rm ⟨U+202E⟩⟨U+200B⟩\"\n}"
@@ -83,12 +83,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_stays_and_hides_nothing() {
+    fn invalid_json_is_shown_unchanged_with_visible_control_characters() {
         assert_eq!(laid_out("{\"a\": \u{1b}[2J"), "{\"a\": ␛[2J");
     }
 
     #[test]
-    fn what_is_edited_means_the_same_and_hides_nothing() {
+    fn arguments_for_editing_keep_their_values_and_escape_invisible_characters() {
         let json = "{\"a\":\"x\u{202e}\u{e0041}\"}";
         let text = for_editing(json);
         assert_eq!(text, "{\n  \"a\": \"x\\u202e\\udb40\\udc41\"\n}");
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn what_reading_would_lose_is_not_read() {
+    fn arguments_with_duplicate_keys_are_not_parsed() {
         assert!(faithful(r#"{"path": "a"}"#).is_some());
         assert!(faithful(r#"{"path": "a", "path": "b"}"#).is_none());
     }
 
     proptest::proptest! {
         #[test]
-        fn what_is_laid_out_holds_the_same_values(value in json_values()) {
+        fn formatted_json_parses_to_the_same_value(value in json_values()) {
             let json = value.to_string();
             let read: serde_json::Value = serde_json::from_str(&laid_out(&json)).unwrap();
             proptest::prop_assert_eq!(read, value);

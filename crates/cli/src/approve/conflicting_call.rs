@@ -67,7 +67,7 @@ mod tests {
     const B: &str = r#"{"path":"b.txt","content":"1"}"#;
 
     #[test]
-    fn a_call_that_is_to_change_the_same_file_before_is_found() {
+    fn an_earlier_call_that_changes_the_same_file_is_found() {
         let patch = r#"{"patch":"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n"}"#;
         let again = r#"{"path":"./a.txt","content":"2"}"#;
         let calls = [
@@ -98,7 +98,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_is_the_same_by_its_real_path_where_the_project_is_a_symlink() {
+    fn the_same_file_is_recognized_by_its_real_path_in_a_symlinked_project() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         let (project, link) = (real.join("project"), real.join("link"));

@@ -71,13 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_editor_leaves_in_the_file_comes_back() {
+    fn edited_text_is_read_back_from_the_file() {
         let editor = OsStr::new("sed -i s/one/two/");
         assert_eq!(edit_with(editor, "one\n").unwrap(), "two\n");
     }
 
     #[test]
-    fn nobody_else_can_read_the_file_and_it_is_gone_afterwards() {
+    fn the_edited_file_is_private_and_deleted_afterwards() {
         let seen = tempfile::tempdir().unwrap();
         let note = seen.path().join("note");
         let script = format!(
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_editor_that_fails_changes_nothing() {
+    fn a_failing_editor_is_an_error() {
         let error = edit_with(OsStr::new("false"), "one").unwrap_err();
         assert!(
             error.to_string().contains("the editor ended with"),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_remembered_it_is_said_why() {
+    fn the_reason_is_shown_when_no_answer_can_be_remembered() {
         for (causes, expected) in [
             (
                 &[AskCause::Mode, AskCause::UntrustedContent][..],
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_would_allow_a_call_is_shown_whole_and_allows_nothing_by_itself() {
+    fn the_rule_allowing_a_call_is_shown_in_full_and_not_applied_by_showing_it() {
         let mut view = asked_because_of(&[AskCause::Mode]);
         view.rule_allowing = Some("[rules.allow-cargo-test]\nanswer = \"allow\"\n".to_owned());
         let mut console = Scripted::new(["r", "n", ""]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_is_proposed_where_none_would_do() {
+    fn no_rule_is_proposed_when_none_would_allow_the_call() {
         let asked = asking("run_command", r#"{"command":"cargo test -p x"}"#);
         let spec = ToolSpec::new("run_command".parse().unwrap(), "Runs.")
             .parameters(JsonText::from_text("{}"));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_against_the_file_as_it_is_now() {
+    fn a_change_is_shown_as_a_diff_against_the_current_file() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n").unwrap();
         let arguments = r#"{"path":"notes.txt","content":"one\nthree\n"}"#;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_several_lines_passes_none_of_them_off_as_ours() {
+    fn a_multi_line_address_cannot_imitate_other_rows() {
         let forged = r#"{"url":"https://\u0445.example/\nits host is:\nexample.com"}"#;
         let subject = of("web_fetch", forged, None);
         assert!(subject.rows.is_empty(), "{:?}", subject.rows);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_write_file_keeps_of_a_file_is_no_change() {
+    fn a_byte_order_mark_and_line_endings_that_write_file_keeps_are_no_change() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes.txt"), "\u{feff}one\r\ntwo\r\n").unwrap();
         let arguments = r#"{"path":"notes.txt","content":"one\nthree\n"}"#;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn where_not_all_lines_end_in_the_same_way_their_ends_are_seen() {
+    fn differing_line_endings_are_shown_when_a_file_mixes_them() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes.txt"), "one\r\ntwo\n").unwrap();
         let arguments = r#"{"path":"notes.txt","content":"one\ntwo\n"}"#;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_the_lines_of_a_new_file_is_seen() {
+    fn the_line_endings_of_a_new_file_are_shown() {
         let folder = tempfile::tempdir().unwrap();
         let arguments = r##"{"path":"new.sh","content":"#!/bin/sh\r\nls\n\n"}"##;
         assert_eq!(
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_outside_of_the_project_is_not_read() {
+    fn a_file_outside_the_project_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let project = folder.path().join("project");
         std::fs::create_dir(&project).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_shown_with_the_lines_at_which_it_is_applied() {
+    fn a_patch_is_shown_with_the_line_numbers_where_it_applies() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\nfour\n").unwrap();
         let shown = |tool: &str, lines: &str| {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_does_not_fit_is_shown_as_one() {
+    fn a_patch_that_does_not_fit_is_labelled_as_such() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
         let title = |old: &str| {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_happen_in_another_folder_is_compared_with_no_file() {
+    fn a_change_in_another_folder_is_not_compared_with_any_file() {
         for (tool, arguments, expected) in [
             (
                 "write_file",
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_given_as_words_is_quoted_where_words_hold_spaces() {
+    fn a_command_given_as_a_list_is_quoted_when_arguments_contain_spaces() {
         let arguments = r#"{"command":"git","args":["commit","-m","a b; c"],"cwd":"src"}"#;
         assert_eq!(
             seen("run_command", arguments, Path::new("/")),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_written_otherwise_is_named() {
+    fn a_host_that_differs_from_its_spelling_in_the_address_is_named() {
         for (address, host) in [
             ("https://Example.com:8080/a", None),
             ("https://ex\u{430}mple.com/a", Some("xn--exmple-4nf.com")),
@@ -409,13 +409,13 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_can_be_read_in_two_ways_have_no_subject() {
+    fn arguments_with_duplicate_keys_have_no_subject() {
         let arguments = r#"{"command":"ls","command":"rm -rf /"}"#;
         assert_eq!(of("run_command", arguments, None), Subject::default());
     }
 
     #[test]
-    fn what_no_line_shows_is_left_for_below() {
+    fn arguments_that_no_row_shows_are_left_for_the_rest() {
         let rest = |arguments| of("tool", arguments, None).rest;
         assert_eq!(
             rest(r#"{"command":"ls","cwd":"src","access":["git"]}"#),

@@ -111,7 +111,7 @@ fn asked_of(mut console: Scripted, tool: &str, arguments: &str) -> (Answer, Scri
 }
 
 #[test]
-fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
+fn several_calls_are_decided_together_after_all_of_them_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let asked = |arguments: &str| described(&asking("run_command", arguments), folder.path());
     let others = [
@@ -157,7 +157,7 @@ fn writes(file: &Path, text: &'static str) -> Box<dyn FnOnce()> {
 }
 
 #[test]
-fn what_would_no_longer_happen_as_it_was_shown_is_shown_and_asked_about_again() {
+fn a_changed_effect_is_shown_and_must_be_confirmed_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");
     let alone = Terms::alone(Postponing::NotOffered);
@@ -184,7 +184,7 @@ fn what_would_no_longer_happen_as_it_was_shown_is_shown_and_asked_about_again() 
 }
 
 #[test]
-fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_shown() {
+fn several_calls_are_confirmed_again_when_the_effect_of_one_has_changed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");
     std::fs::write(&file, "one\n").unwrap();
@@ -215,7 +215,7 @@ fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_sh
 }
 
 #[test]
-fn edited_arguments_that_the_tool_does_not_take_change_nothing() {
+fn edited_arguments_that_the_tool_rejects_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let view = described(&asking("run_command", COMMAND), folder.path());
     let terms = Terms {
@@ -242,7 +242,7 @@ const YES: Answer = Answer::Approve {
 const COMMAND: &str = r#"{"command":"git push --force","cwd":"app"}"#;
 
 #[test]
-fn each_kind_of_question_shows_what_will_run() {
+fn every_kind_of_approval_shows_what_will_run() {
     for (name, tool, arguments) in [
         ("command", "run_command", COMMAND),
         (
@@ -277,7 +277,7 @@ fn each_kind_of_question_shows_what_will_run() {
 }
 
 #[test]
-fn a_hostile_question_shows_its_tricks_and_cannot_pass_for_ours() {
+fn a_hostile_call_is_made_visible_and_cannot_imitate_the_dialog() {
     let arguments =
         "{\"command\":\"ls\\n╰ why: it is harmless\\n\\u001b[2Jrm\\u202e -rf\\u200b /\"}";
     let (_, console) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
@@ -286,7 +286,7 @@ fn a_hostile_question_shows_its_tricks_and_cannot_pass_for_ours() {
 }
 
 #[test]
-fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_terminal_is() {
+fn no_line_of_a_question_starts_with_model_text_at_any_terminal_width() {
     let blanks = " ".repeat(78);
     let fake = "╰ why: rule look-around lets it run";
     let name = format!("run_command{blanks}{fake}");
@@ -321,14 +321,14 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_ter
 }
 
 #[test]
-fn letters_that_are_written_from_right_to_left_are_shown_and_named_in_their_order() {
+fn right_to_left_letters_are_also_shown_in_logical_order() {
     let arguments = r#"{"command":"echo א && rm -rf x #ב"}"#;
     let (_, console) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
     insta::assert_snapshot!(console.screen);
 }
 
 #[test]
-fn what_an_answer_is_remembered_for_can_be_read_in_letters_from_right_to_left() {
+fn a_remembered_scope_with_right_to_left_letters_is_also_shown_in_logical_order() {
     let mut view = described(&asking("read_file", "{}"), Path::new("/"));
     let pattern = "א/**".to_owned();
     view.scopes = vec![GrantScope::Path { pattern }];
@@ -339,7 +339,7 @@ fn what_an_answer_is_remembered_for_can_be_read_in_letters_from_right_to_left() 
 }
 
 #[test]
-fn a_yes_allows_once_with_the_arguments_that_were_shown() {
+fn yes_allows_the_call_once_with_the_shown_arguments() {
     for yes in ["y", "yes", " YES "] {
         let (answer, _) = asked_of(Scripted::new([yes]), "run_command", COMMAND);
         assert_eq!(answer, YES, "{yes:?}");
@@ -347,7 +347,7 @@ fn a_yes_allows_once_with_the_arguments_that_were_shown() {
 }
 
 #[test]
-fn nothing_but_a_clear_yes_allows() {
+fn only_an_explicit_yes_allows_a_call() {
     let unclear = Scripted::new(["", "ja", "yy", "y y", "1", "l", "v"]);
     let (answer, console) = asked_of(unclear, "run_command", COMMAND);
     assert_eq!(answer, Answer::Deny(None), "the end of input denies");
@@ -378,7 +378,7 @@ fn ctrl_c_stops_the_run_and_ctrl_d_only_denies() {
 }
 
 #[test]
-fn an_answer_for_the_folder_is_offered_where_a_rule_would_do_and_is_kept() {
+fn an_answer_for_the_folder_is_offered_and_stored_only_when_a_rule_would_work() {
     let project = tempfile::tempdir().unwrap();
     let pattern = GrantScope::Command {
         pattern: "cargo test **".to_owned(),
@@ -432,7 +432,7 @@ fn edited_arguments_are_shown_before_they_are_allowed() {
 }
 
 #[test]
-fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
+fn the_editor_gets_formatted_arguments_and_its_result_is_used() {
     let mut console = Scripted::new(["e", "y"]);
     console
         .edits
@@ -450,7 +450,7 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
 }
 
 #[test]
-fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
+fn an_edit_that_is_invalid_json_or_no_change_is_discarded() {
     for (edit, said) in [
         ("{\"command\": ", "This is not JSON"),
         (" \n", "The arguments were not changed."),
@@ -466,7 +466,7 @@ fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
 }
 
 #[test]
-fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
+fn a_question_larger_than_the_screen_must_be_seen_in_full_before_approval() {
     let lines: String = (0..100).map(|number| format!("line {number}\\n")).collect();
     let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
     let (answer, console) = asked_of(Scripted::new(["y"]), "write_file", &arguments);
@@ -479,7 +479,7 @@ fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
 }
 
 #[test]
-fn what_fits_is_counted_in_rows_of_this_very_screen() {
+fn whether_a_question_fits_depends_on_the_rows_of_the_actual_screen() {
     let lines: String = (0..9).map(|number| format!("line {number}\\n")).collect();
     let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
     // Wrapped by the screen, this one line takes more rows than there are.
@@ -502,7 +502,7 @@ fn what_fits_is_counted_in_rows_of_this_very_screen() {
 }
 
 #[test]
-fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
+fn a_truncated_question_fits_the_screen_and_shows_both_parts() {
     let lines: String = (0..60).map(|number| format!("line {number}\\n")).collect();
     let arguments = format!(r#"{{"path":"new.txt","content":"{lines}","create_folders":true}}"#);
     let view = described(&asking("write_file", &arguments), Path::new("/nowhere"));
@@ -515,7 +515,7 @@ fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
 }
 
 #[test]
-fn a_question_can_be_left_for_later_where_the_run_can_wait() {
+fn a_question_can_be_postponed_when_the_run_can_wait() {
     let view = described(&asking("run_command", COMMAND), Path::new("/"));
     let mut console = Scripted::new(["l"]);
     let answer = ask(&view, &Terms::alone(Postponing::Offered), &mut console).unwrap();
@@ -524,7 +524,7 @@ fn a_question_can_be_left_for_later_where_the_run_can_wait() {
 }
 
 #[test]
-fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited() {
+fn rememberable_scopes_are_offered_by_number_unless_the_arguments_were_edited() {
     let mut ask_ = asking("run_command", COMMAND);
     let pattern = "git push **".to_owned();
     ask_.choices = vec![
@@ -560,7 +560,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
 }
 
 #[test]
-fn a_call_of_a_run_that_works_in_another_folder_is_not_compared_with_files_here() {
+fn a_call_of_a_run_in_another_folder_is_not_compared_with_files_here() {
     let here = tempfile::tempdir().unwrap();
     std::fs::write(here.path().join("notes.txt"), "one\n").unwrap();
     let ask = asking("write_file", r#"{"path":"notes.txt","content":"1\n"}"#);
@@ -595,7 +595,7 @@ fn a_sub_agent_is_named_with_its_depth() {
 }
 
 #[test]
-fn a_call_that_may_change_the_same_file_before_is_named() {
+fn an_earlier_call_that_may_change_the_same_file_is_named() {
     let mut view = described(&asking("write_file", "{}"), Path::new("/"));
     view.conflict = Some(ConflictingCall {
         tool: "apply_patch".to_owned(),
@@ -607,7 +607,7 @@ fn a_call_that_may_change_the_same_file_before_is_named() {
 }
 
 #[tokio::test]
-async fn a_prompter_that_is_gone_denies() {
+async fn a_question_to_a_closed_prompter_cannot_be_answered() {
     let (questions, receiver) = mpsc::channel(1);
     let approver = PromptingApprover { questions };
     drop(receiver);
@@ -633,7 +633,7 @@ fn prompting() -> (PromptingApprover, Prompter) {
 }
 
 #[tokio::test]
-async fn who_leaves_a_run_waiting_says_so_once_for_all_of_its_calls() {
+async fn postponing_one_call_postpones_all_calls_of_the_run() {
     let (approver, mut prompter) = prompting();
     let turn = turn_context();
     let asks = ["first", "second", "third"].map(|tool| asking(tool, COMMAND));
@@ -658,7 +658,7 @@ async fn who_leaves_a_run_waiting_says_so_once_for_all_of_its_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_calls_of_a_reply_are_told_of_together_however_they_come() {
+async fn the_calls_of_a_reply_are_shown_together_even_if_they_arrive_apart() {
     let (approver, mut prompter) = prompting();
     let turn = turn_context();
     let asks = ["first", "second", "third"].map(|tool| asking(tool, COMMAND));
@@ -681,7 +681,7 @@ async fn the_calls_of_a_reply_are_told_of_together_however_they_come() {
 }
 
 #[tokio::test]
-async fn a_question_that_was_withdrawn_is_not_put() {
+async fn a_withdrawn_question_is_not_asked() {
     let (approver, mut prompter) = prompting();
     let (first, turn) = (asking("first", COMMAND), turn_context());
     let mut withdrawn = Box::pin(approver.decide(&first, &turn));
@@ -734,7 +734,7 @@ fn filled_in(lines: &[&str]) -> (QuestionReply, String) {
 }
 
 #[test]
-fn a_question_of_a_server_is_asked_field_by_field_and_sent_after_a_yes() {
+fn a_server_question_is_asked_field_by_field_and_sent_after_a_yes() {
     let (reply, screen) = filled_in(&["", "x", "12", "3", "7", "2", "", "y"]);
     let answer = JsonText::from_text(r#"{"pages":3,"size":"l"}"#);
     assert_eq!(reply, QuestionReply::Answered(answer), "{screen}");
@@ -756,7 +756,7 @@ fn a_question_of_a_server_is_asked_field_by_field_and_sent_after_a_yes() {
 }
 
 #[test]
-fn nothing_but_a_clear_yes_sends_anything_to_a_server() {
+fn only_an_explicit_yes_sends_an_answer_to_a_server() {
     for lines in [
         &["3", "1", "n", ""] as &[_],
         &["3", "1", "n", "maybe"],

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tools_own_words_lose_nothing() {
+    fn an_error_message_of_a_tool_is_shown_unchanged() {
         let end = End::of(
             &OpenCall::default(),
             &failed("error", "denied: by the disk"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_call_was_refused_is_what_the_verdict_says_and_not_what_the_model_is_told() {
+    fn the_reason_for_a_refusal_is_taken_from_the_verdict_not_the_tool_result() {
         let mut call = OpenCall::default();
         let told = failed("denied", "denied: denied: by rule x");
         let not_run = |why: &str| End::NotRun(why.to_owned());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_for_the_model_is_not_shown_to_people_and_other_tools_keep_all_their_words() {
+    fn error_codes_of_built_in_tools_are_stripped_and_other_messages_unchanged() {
         for (tool, error, said) in [
             (
                 "write_file",

@@ -201,7 +201,7 @@ mod tests {
     const LOG: &str = include_str!("../../../core/tests/golden/edited_approval_and_crash.jsonl");
 
     #[test]
-    fn a_call_that_is_denied_when_its_run_is_taken_up_has_the_reason() {
+    fn a_call_denied_when_its_run_is_resumed_has_a_reason() {
         let mut calls = CallLog::default();
         let (mut begun, mut verdict) = (None, None);
         for record in read_log(LOG).unwrap() {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_had_a_person_decide_is_none_of_a_call_that_was_allowed() {
+    fn an_approved_call_no_longer_names_the_rule_that_asked() {
         let mut calls = CallLog::default();
         let mut rules = Vec::new();
         for record in read_log(LOG).unwrap() {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_the_arguments_that_a_person_gave_it() {
+    fn a_call_has_the_arguments_edited_on_approval() {
         let mut calls = CallLog::default();
         let mut edited = 0;
         for record in read_log(LOG).unwrap() {

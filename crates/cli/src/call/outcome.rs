@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_says_in_a_few_words_what_it_came_to() {
+    fn the_outcome_of_a_call_is_summarized_in_a_few_words() {
         for (value, expected) in [
             (
                 json!({"exit_code": 101, "stdout": "", "stderr": "x"}),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_output_the_first_and_the_last_lines_are_shown_and_all_of_them_if_wanted() {
+    fn only_the_first_and_last_output_lines_are_shown_unless_verbose() {
         let stdout: String = (1..=20)
             .map(|line| format!("\u{1b}[32m{line}\u{1b}[0m\n"))
             .collect();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_as_what_the_tool_says_of_it_or_as_the_patch_without_its_numbers() {
+    fn a_change_is_shown_as_the_diff_of_the_tool_or_as_the_patch_without_numbers() {
         let written = result(
             json!({"change": "replaced"}),
             Some(
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_shown_only_if_wanted() {
+    fn read_content_is_shown_only_if_verbose() {
         let read = result(
             json!({"path": "a", "text": "one\ntwo\n", "start_line": 1, "end_line": 2}),
             None,

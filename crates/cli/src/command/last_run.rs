@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_on_as_it_was_and_in_a_freer_mode_only_where_that_is_named() {
+    fn settings_of_the_last_run_are_reused_except_a_more_permissive_mode() {
         let policy = Policy::built_in();
         let lead = || Some(AgentName::new("lead"));
         let free = run_settings(Mode::EXPLORATORY, Channel::CODE_TASK, lead());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn in_another_folder_its_channel_and_agent_have_to_be_named_again() {
+    fn in_another_folder_the_last_channel_is_not_reused() {
         let last = run_settings(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
         let taken = last.usable(&Policy::built_in(), Path::new("/elsewhere"));
         assert_eq!(taken.mode, Some(Mode::CONSERVATIVE));

@@ -256,7 +256,7 @@ mod tests {
     use crate::interrupt::Signal;
 
     #[test]
-    fn a_run_that_has_ended_since_it_was_in_the_way_was_not_left_behind() {
+    fn a_blocking_run_that_has_ended_is_not_reported_as_left_behind() {
         let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
         let left = describe_state(&run);
         assert!(left.contains("left behind"), "{left}");
@@ -266,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_of_a_clock_that_was_ahead_is_not_told_in_seconds() {
+    fn an_implausibly_long_lease_is_not_shown_in_seconds() {
         let left = |seconds| in_seconds(Duration::from_secs(seconds));
         assert_eq!(left(29), "30 seconds");
         assert_eq!(left(365 * 86_400), "a minute or so");
     }
 
     #[test]
-    fn a_run_of_an_owner_is_not_said_to_be_ended_by_its_user() {
+    fn cancelling_a_run_with_an_owner_names_the_cancelling_user() {
         let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
         assert_eq!(reason_of(&run), "cancelled by the user");
         run.owner = Some("ada".to_owned());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_waits_for_a_client_as_well_says_how_many_calls_a_person_decides_about() {
+    fn a_run_that_also_waits_for_its_client_names_the_calls_awaiting_approval() {
         let id = RunId(UuidV7.new_id());
         let mut run = RunSummary::new(id, "s".parse().unwrap());
         run.log.status = RunStatus::Waiting;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_that_comes_between_two_looks_is_heard() {
+    async fn a_signal_between_two_pauses_is_received() {
         let held = HeldRun::new(RunId(UuidV7.new_id()), WaitedFor::Lease);
         let mut progress = LeaseProgress::default();
         progress.pause(&held).await.unwrap();

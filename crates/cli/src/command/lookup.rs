@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_began_by_a_clock_that_is_minutes_ahead_is_told_and_not_what_differs_by_a_little() {
+    fn a_start_time_minutes_ahead_is_reported_and_a_small_difference_is_not() {
         let now: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
         for (started, expected) in [
             ("2026-05-01T12:07:00Z", true),

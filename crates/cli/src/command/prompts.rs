@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_a_name_is_split_at_blanks_outside_of_quotes_and_no_sign_is_lost() {
+    fn arguments_after_a_name_are_split_at_blanks_outside_quotes_without_loss() {
         for (argument, words) in [
             (
                 "one \"two three\"\n'four five'",

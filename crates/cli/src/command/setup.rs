@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_no_questions_is_taken_only_where_nothing_else_is_there() {
+    fn a_model_that_cannot_chat_is_chosen_only_if_there_is_no_other() {
         let mixed = names(&["whisper-large-v3", "models/Embedding-001", "llama", "qwen"]);
         assert_eq!(usual(None, &mixed), "llama");
         assert_eq!(usual(Some("qwen"), &mixed), "qwen");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_in_time_is_as_far_away_as_who_is_not_connected() {
+    fn a_timed_out_provider_counts_as_unreachable_like_an_unconnected_one() {
         for kind in [LlmErrorKind::Connection, LlmErrorKind::Timeout] {
             assert!(is_unreachable(&kind), "{kind:?}");
         }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_that_of_the_list_and_a_name_need_not_stand_there() {
+    fn a_number_chooses_from_the_list_and_a_name_need_not_be_listed() {
         let offered = names(&["a", "b", "2024"]);
         let chosen = |typed: &str| chosen_model(typed.to_owned(), &offered).ok();
         for (typed, model) in [("2", "b"), ("2024", "2024"), ("b", "b"), ("c", "c")] {

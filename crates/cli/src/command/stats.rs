@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_longer_than_the_terminal_is_wide() {
+    fn no_line_is_wider_than_the_terminal() {
         for columns in 24..200 {
             for line in drawn(Some(columns), Branches::Lines).lines() {
                 assert!(line.chars().count() <= columns, "{columns}: {line:?}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_an_age_a_day_or_all_there_is() {
+    fn since_accepts_an_age_a_day_or_all() {
         assert!(matches!(since("52w"), Ok(Since::Age(_))));
         assert!(matches!(since("all"), Ok(Since::Ever)));
         assert!(matches!(since("7d"), Ok(Since::Age(_))));

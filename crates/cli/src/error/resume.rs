@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_a_record_names_is_one_harmless_word_of_a_shell() {
+    fn a_recorded_folder_is_quoted_as_one_harmless_shell_word() {
         let hint = as_root("/tmp/x\u{7}\u{202e}; rm -rf $(pwd) 'quoted'");
         let word = r"--set tools.root='/tmp/x␇⟨U+202E⟩; rm -rf $(pwd) '\''quoted'\'''";
         assert!(hint.ends_with(word), "{hint}");
     }
 
     #[test]
-    fn of_a_run_whose_folder_is_gone_it_is_said_how_to_end_it() {
+    fn the_hint_for_a_run_whose_folder_is_gone_names_how_to_cancel_it() {
         let run = neuraxis::core::RunId(neuraxis::core::uuid::Uuid::nil());
         let folder = tempfile::tempdir().unwrap();
         let name: std::sync::Arc<str> = folder.path().to_str().unwrap().into();

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_colored_line_by_line_and_keeps_every_letter() {
+    fn code_is_colored_line_by_line_without_losing_text() {
         let lines = ["fn main() {", "\tlet x = \"a", "b\"; // end", "", "}"];
         let mut code = Code::default();
         code.begin("rust");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_harmless() {
+    fn control_characters_in_code_are_made_visible() {
         let mut code = Code::default();
         code.begin("rust");
         let shown = code.line("let x = \"\u{1b}[2J\u{202e}\";");

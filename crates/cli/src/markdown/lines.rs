@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_broken_between_words_and_goes_on_below_its_beginning() {
+    fn a_line_is_wrapped_between_words_with_a_hanging_indent() {
         assert_eq!(
             broken("1. first item that is long", 14),
             ["1. first item", "  that is long"]
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_several_characters_stays_whole() {
+    fn a_grapheme_of_several_characters_stays_whole() {
         let family = "👩\u{200d}👩\u{200d}👧";
         let text = family.repeat(20);
         assert!(broken(&text, 20).iter().all(|line| {
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_follows_changes_nothing_of_what_stands(words in prop::collection::vec("[a-z]{1,20}|漢字|🦀|https://a\\.b/c", 1..20), columns in 12_usize..40) {
+        fn later_text_does_not_change_earlier_wrapped_lines(words in prop::collection::vec("[a-z]{1,20}|漢字|🦀|https://a\\.b/c", 1..20), columns in 12_usize..40) {
             let mut before = String::new();
             let mut text = String::new();
             for word in words {

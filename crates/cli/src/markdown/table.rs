@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shrinks_to_the_screen() {
+    fn a_table_shrinks_to_the_screen_width() {
         assert_eq!(
             table().lines(40),
             [
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stays_whole_as_long_as_the_text_beside_it_can_be_read() {
+    fn a_name_is_not_wrapped_while_the_text_next_to_it_stays_readable() {
         let mut table = Table::new(vec![Alignment::None; 2]);
         let text = "the time until the head of the answer was sent";
         for row in [["Name", "Help"], ["http_request_duration_seconds", text]] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_a_font_joins_have_a_column_each() {
+    fn ligatures_count_one_column_per_letter() {
         let mut table = Table::new(vec![Alignment::None; 2]);
         for row in [["لا", "a"], ["abc", "b"]] {
             table.begin_row();

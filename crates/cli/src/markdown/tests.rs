@@ -51,7 +51,7 @@ fn each_kind_of_block_is_rendered() {
 }
 
 #[test]
-fn marks_stay_for_whoever_sees_no_styles_and_nothing_is_shown_twice_as_it_comes() {
+fn without_styles_markdown_marks_remain_and_nothing_is_printed_twice() {
     let text = "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\nSee [`a.md`](a.md), [**b**](c)\n\n````md\n```\nc\n```\n````\n";
     let mut markdown = Markdown::with_marks();
     let mut letters = [0; 4];
@@ -67,12 +67,12 @@ fn marks_stay_for_whoever_sees_no_styles_and_nothing_is_shown_twice_as_it_comes(
 }
 
 #[test]
-fn code_that_an_item_begins_with_stands_beside_its_sign() {
+fn code_at_the_start_of_a_list_item_is_next_to_its_bullet() {
     assert_eq!(plain(&whole("- ```\n  a\n  b\n  ```\n")), "• a\n  b\n");
 }
 
 #[test]
-fn styles_are_set_and_end_with_their_text() {
+fn styles_are_reset_at_the_end_of_their_text() {
     assert_eq!(
         whole("a **b *c* d** `e`\n"),
         "a \u{1b}[1mb \u{1b}[0m\u{1b}[1m\u{1b}[3mc\u{1b}[0m\u{1b}[1m d\u{1b}[0m \u{1b}[36me\u{1b}[0m\n"
@@ -98,7 +98,7 @@ fn text_is_shown_word_by_word_and_code_line_by_line() {
 }
 
 #[test]
-fn what_may_still_become_something_else_waits_until_that_is_known() {
+fn ambiguous_text_is_held_back_until_its_meaning_is_known() {
     let mut markdown = Markdown::default();
     markdown.set_columns(200);
     let mut shown = |text: &str| plain(&markdown.push(text));
@@ -117,7 +117,7 @@ fn what_may_still_become_something_else_waits_until_that_is_known() {
 }
 
 #[test]
-fn a_text_that_is_underlined_too_late_stays_a_text() {
+fn text_underlined_after_it_was_shown_stays_text() {
     let mut markdown = Markdown::default();
     let shown =
         plain(&(markdown.push("one two\n") + &markdown.push("---\nthree ") + &markdown.end()));
@@ -125,7 +125,7 @@ fn a_text_that_is_underlined_too_late_stays_a_text() {
 }
 
 #[test]
-fn a_block_below_the_text_of_an_item_begins_on_a_line_of_its_own() {
+fn a_block_below_the_text_of_a_list_item_starts_on_its_own_line() {
     for (text, expected) in [
         (
             "1. Install it:\n   ```bash\n   cargo install x\n   ```\n2. Run it.\n",
@@ -148,7 +148,7 @@ fn a_block_below_the_text_of_an_item_begins_on_a_line_of_its_own() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_shown_however_it_is_spelled() {
+fn control_characters_are_made_visible_in_every_spelling() {
     for text in [
         "\u{1b}[31mred\n",
         "&#27;[31mred &#x9b;2J &#x202e;\n",
@@ -177,7 +177,7 @@ fn what_a_terminal_would_obey_is_shown_however_it_is_spelled() {
 }
 
 #[test]
-fn an_address_is_never_hidden_behind_a_text() {
+fn the_target_of_a_link_is_always_shown() {
     assert_eq!(
         plain(&whole("[https://bank.example](https://evil.example)\n")),
         "https://bank.example <https://evil.example>\n"
@@ -185,7 +185,7 @@ fn an_address_is_never_hidden_behind_a_text() {
 }
 
 #[test]
-fn code_is_read_again_only_when_another_line_of_it_is_complete() {
+fn an_open_code_block_is_parsed_again_only_after_a_complete_line() {
     let mut blocks = Blocks::default();
     blocks.push("```\none\n");
     assert!(blocks.open().is_some());
@@ -196,7 +196,7 @@ fn code_is_read_again_only_when_another_line_of_it_is_complete() {
 }
 
 #[test]
-fn a_blank_that_ends_a_piece_of_code_is_not_shown_before_it_is_known_whether_the_line_goes_on() {
+fn a_trailing_space_of_a_code_span_is_held_back_until_the_line_continues() {
     let text = "see `a `  - b and c&nbsp; d";
     let mut markdown = Markdown::default();
     let letters = text
@@ -208,7 +208,7 @@ fn a_blank_that_ends_a_piece_of_code_is_not_shown_before_it_is_known_whether_the
 
 proptest! {
     #[test]
-    fn any_split_of_the_text_is_rendered_the_same(cuts in prop::collection::vec(0..TEXT.len(), 0..20)) {
+    fn any_split_of_the_text_renders_the_same(cuts in prop::collection::vec(0..TEXT.len(), 0..20)) {
         let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| TEXT.is_char_boundary(*cut)).collect();
         cuts.sort_unstable();
         let mut markdown = Markdown::default();
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn letter_by_letter_it_is_rendered_as_in_one_piece(
+    fn text_streamed_letter_by_letter_renders_as_in_one_piece(
         pieces in prop::collection::vec(
             "[a-z]{1,4}| |\n|\n\n|- |1\\. |> |\\*|\\*\\*|_|`|~~|\\[a\\]\\(b\\)|\\[|\\]|<|&amp;|&nbsp;|# |\n```\n|---\n|!|  ",
             0..30,
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_loses_its_words(words in prop::collection::vec("[a-z]{1,6}|- |# |\n|\n\n|```|> |  ", 0..40)) {
+    fn rendering_loses_no_words(words in prop::collection::vec("[a-z]{1,6}|- |# |\n|\n\n|```|> |  ", 0..40)) {
         let text = words.concat();
         let shown = plain(&whole(&text));
         let letters = |text: &str| text.chars().filter(char::is_ascii_lowercase).collect::<String>();
@@ -247,7 +247,7 @@ proptest! {
 }
 
 #[test]
-fn a_fence_that_is_indented_too_far_opens_and_closes_nothing() {
+fn an_over_indented_fence_neither_opens_nor_closes_a_block() {
     let shown = plain(&whole("    ```\na```\n\na```\na```"));
     assert_eq!(shown.matches('a').count(), 3, "{shown}");
     let shown = plain(&whole("```\nfirst\n    ```\n*second*\n```\n*third*\n"));
@@ -262,13 +262,13 @@ fn a_fence_that_is_indented_too_far_opens_and_closes_nothing() {
 }
 
 #[test]
-fn a_heading_in_an_item_waits_until_it_is_known_whether_the_list_has_empty_lines() {
+fn a_heading_in_an_item_is_held_back_until_the_list_is_known_to_be_loose() {
     let shown = plain(&whole("- text\n  # head\n\n  more"));
     assert_eq!(shown.matches("text").count(), 1, "{shown}");
 }
 
 #[test]
-fn code_bold_text_and_links_in_a_cell_keep_their_blanks_and_their_styles() {
+fn code_bold_text_and_links_in_a_cell_keep_spaces_and_styles() {
     let table = "\
 | what | how |
 | --- | ---: |
@@ -287,7 +287,7 @@ run cargo test in all crates │ see the page <https://a.org/b> or x
 }
 
 #[test]
-fn a_long_cell_is_shown_whole_at_every_width() {
+fn a_long_cell_is_shown_in_full_at_every_width() {
     let long = "word ".repeat(400);
     let table =
         format!("- item\n\n  | a | b | c |\n  | --- | --- | --- |\n  | {long}end | `x` | y |\n");
@@ -304,7 +304,7 @@ fn a_long_cell_is_shown_whole_at_every_width() {
 }
 
 #[test]
-fn an_answer_that_is_in_the_making_goes_on_in_the_width_of_a_screen_that_was_resized() {
+fn a_streaming_answer_continues_in_the_width_of_a_resized_screen() {
     let words: Vec<String> = (100..160).map(|word| format!("w{word}")).collect();
     let text = words.join(" ");
     for (before, after) in [(60, 24), (24, 60), (80, 30)] {

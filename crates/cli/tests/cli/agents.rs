@@ -16,7 +16,7 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn the_agents_there_are_are_listed_with_what_they_may_use() {
+fn the_available_agents_are_listed_with_their_tools() {
     insta::assert_snapshot!(machine().run(["agents"]).stdout_of(0));
     let list = machine().run(["agents", "--format", "json"]).stdout_of(0);
     let list: serde_json::Value = serde_json::from_str(&list).unwrap();
@@ -25,7 +25,7 @@ fn the_agents_there_are_are_listed_with_what_they_may_use() {
 }
 
 #[test]
-fn the_agents_are_listed_as_other_things_are() {
+fn agents_and_agents_list_print_the_same() {
     let machine = machine();
     let alone = machine.run(["agents"]).stdout_of(0);
     assert_eq!(machine.run(["agents", "list"]).stdout_of(0), alone);
@@ -34,7 +34,7 @@ fn the_agents_are_listed_as_other_things_are() {
 }
 
 #[test]
-fn a_question_to_an_agent_runs_by_its_settings() {
+fn a_question_to_an_agent_runs_with_its_settings() {
     let ask = [
         "ask",
         "--agent",
@@ -59,7 +59,7 @@ fn a_question_to_an_agent_runs_by_its_settings() {
 }
 
 #[test]
-fn what_an_agent_may_do_is_explained() {
+fn policy_explain_shows_the_limits_and_tools_of_an_agent() {
     let explain = ["policy", "explain", "--agent", "helper", "Hello"];
     let text = machine().run(explain).stdout_of(0);
     for expected in [
@@ -74,7 +74,7 @@ fn what_an_agent_may_do_is_explained() {
 }
 
 #[test]
-fn an_agent_that_there_is_not_is_wrong_usage_with_the_nearest_one() {
+fn an_unknown_agent_is_a_usage_error_that_suggests_the_nearest() {
     for command in [
         &["ask", "--agent", "helpr", "Hello"][..],
         &["chat", "--agent", "helpr"],
@@ -87,7 +87,7 @@ fn an_agent_that_there_is_not_is_wrong_usage_with_the_nearest_one() {
 }
 
 #[test]
-fn a_slip_of_the_pen_in_an_agent_is_told_with_its_place() {
+fn a_typo_in_an_agent_is_reported_with_its_location() {
     for (text, expected) in [
         ("[agents.helper]\ninstruction = 'x'", "unknown key"),
         (

@@ -35,7 +35,7 @@ fn leave_waiting(machine: &Machine) -> (String, String) {
 }
 
 #[test]
-fn a_list_without_what_a_run_at_work_asks_does_not_say_that_nothing_waits() {
+fn the_approval_list_mentions_that_questions_of_an_active_run_are_missing() {
     const ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
     let machine = Machine::new();
     let run = |arguments: &[&str]| machine.run([arguments, &ASKS].concat());
@@ -56,7 +56,7 @@ fn a_list_without_what_a_run_at_work_asks_does_not_say_that_nothing_waits() {
 }
 
 #[test]
-fn the_sub_agent_that_asks_is_named_where_what_waits_is_listed() {
+fn approvals_list_names_the_sub_agent_that_asks() {
     const AGENTS: &str =
         "[agents.lead]\nagents = ['tech']\n[agents.tech]\ntools = ['write_file']\n";
     let model = Scripted::start([
@@ -88,7 +88,7 @@ fn without_names(text: &str) -> String {
 }
 
 #[test]
-fn a_run_that_waits_says_how_to_answer_it() {
+fn a_waiting_run_names_the_commands_that_answer_it() {
     let machine = Machine::new();
     let (run, complaint) = leave_waiting(&machine);
     assert!(complaint.contains(&question(&machine, &run)), "{complaint}");
@@ -96,7 +96,7 @@ fn a_run_that_waits_says_how_to_answer_it() {
 }
 
 #[test]
-fn nobody_answers_a_question_that_was_not_seen() {
+fn an_answer_must_name_the_question_that_is_currently_waiting() {
     let model = Scripted::start([
         Turn::Calls(&[("current_time", r#"{"time_zone":"Asia/Tokyo"}"#)]),
         Turn::Calls(&[("current_time", r#"{"time_zone":"Europe/Paris"}"#)]),
@@ -140,7 +140,7 @@ fn nobody_answers_a_question_that_was_not_seen() {
 }
 
 #[test]
-fn what_waits_is_listed_shown_and_answered_by_another_process() {
+fn waiting_calls_are_listed_shown_and_answered_by_another_process() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
 
@@ -171,7 +171,7 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
 }
 
 #[test]
-fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
+fn a_question_shows_its_expiry_and_cannot_be_approved_afterwards() {
     let machine = Machine::new();
     let brief = [
         &SETTINGS[..],
@@ -202,7 +202,7 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
 }
 
 #[test]
-fn of_two_questions_that_expired_one_is_told_as_such_and_a_run_goes_on_without_the_other() {
+fn an_expired_question_is_reported_and_the_run_resumes_without_the_other() {
     let model = Scripted::start([
         Turn::Calls(&[
             ("current_time", r#"{"time_zone":"Asia/Tokyo"}"#),
@@ -232,7 +232,7 @@ fn of_two_questions_that_expired_one_is_told_as_such_and_a_run_goes_on_without_t
 }
 
 #[test]
-fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
+fn a_denial_reaches_the_model_with_its_reason_and_records_the_user() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
     let name = question(&machine, &id);
@@ -265,7 +265,7 @@ fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
 }
 
 #[test]
-fn arguments_can_be_replaced_and_are_checked_again() {
+fn arguments_can_be_replaced_on_approval_and_are_validated_again() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
     let name = question(&machine, &id);
@@ -292,7 +292,7 @@ fn proposed(stderr: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn whoever_follows_the_hints_of_a_run_that_waits_for_two_calls_comes_to_its_end() {
+fn following_the_hints_of_a_run_that_waits_for_two_calls_completes_it() {
     let model = Scripted::start([
         Turn::Calls(&[
             ("current_time", r#"{"time_zone":"Asia/Tokyo"}"#),
@@ -330,7 +330,7 @@ fn whoever_follows_the_hints_of_a_run_that_waits_for_two_calls_comes_to_its_end(
 }
 
 #[test]
-fn a_run_may_be_named_by_a_part_of_its_id() {
+fn a_run_can_be_named_by_a_prefix_of_its_id() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
     let name = question(&machine, &id);
@@ -341,7 +341,7 @@ fn a_run_may_be_named_by_a_part_of_its_id() {
 }
 
 #[test]
-fn each_of_several_questions_has_a_name_of_its_own_although_all_ask_the_same() {
+fn identical_calls_have_distinct_question_names() {
     const CALLS: [(&str, &str); 11] = [("current_time", r#"{"time_zone":"Asia/Tokyo"}"#); 11];
     let model = Scripted::start([Turn::Calls(&CALLS)]);
     let machine = model.machine();
@@ -365,7 +365,7 @@ fn each_of_several_questions_has_a_name_of_its_own_although_all_ask_the_same() {
 }
 
 #[test]
-fn an_empty_name_names_no_question() {
+fn an_empty_question_name_is_refused() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
     let complaint = run(&machine, &["approvals", "approve", &id, ""]).complaint(2);
@@ -373,7 +373,7 @@ fn an_empty_name_names_no_question() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_with_a_way_out() {
+fn an_unknown_run_or_question_is_refused_with_a_hint() {
     let machine = Machine::new();
     let unknown = "01990000-0000-7000-8000-000000000000";
     for (arguments, told) in [
@@ -392,7 +392,7 @@ fn what_there_is_not_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn a_run_does_not_wait_where_it_would_be_lost() {
+fn a_run_cannot_wait_in_a_memory_store() {
     let done = Machine::new().run([
         "ask",
         "--wait",
@@ -408,7 +408,7 @@ fn a_run_does_not_wait_where_it_would_be_lost() {
 }
 
 #[test]
-fn a_run_that_nobody_can_read_is_named_where_what_waits_is_listed() {
+fn a_damaged_run_is_named_in_the_approval_list() {
     const ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
     let machine = Machine::new();
     let run = |arguments: &[&str]| machine.run([arguments, &ASKS].concat());
@@ -432,7 +432,7 @@ fn a_run_that_nobody_can_read_is_named_where_what_waits_is_listed() {
 }
 
 #[test]
-fn a_call_whose_channel_is_not_configured_here_goes_on_waiting() {
+fn a_call_whose_channel_is_not_configured_here_keeps_waiting() {
     let machine = Machine::new().with_file(
         "mine.toml",
         "[channels.mine]\nrole = 'reasoning'\ntools = ['current_time']\n",

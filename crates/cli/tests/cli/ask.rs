@@ -28,7 +28,7 @@ fn a_configured_model_needs_no_note() {
 }
 
 #[test]
-fn a_question_comes_from_standard_input_where_there_is_none_on_the_command_line() {
+fn a_question_is_read_from_standard_input_when_none_is_given() {
     let machine = Machine::new();
     for arguments in [&["ask"][..], &["ask", "-"]] {
         let answer = machine
@@ -39,7 +39,7 @@ fn a_question_comes_from_standard_input_where_there_is_none_on_the_command_line(
 }
 
 #[test]
-fn what_cannot_go_with_a_question_is_refused_instead_of_being_left_out() {
+fn piped_input_that_cannot_be_sent_is_refused_instead_of_dropped() {
     let done = Machine::new().run_with_input(["ask", "What time is it?"], [0xff; 10]);
     let complaint = done.complaint(2);
     assert!(
@@ -57,14 +57,14 @@ fn the_file_tools_see_the_working_directory() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_reported_by_the_model_and_the_run_goes_on() {
+fn a_missing_file_is_reported_by_the_model_and_the_run_continues() {
     let question = ["ask", "--channel", "code_task", "Read missing.txt"];
     let answer = Machine::new().run(question).stdout_of(0);
     assert!(answer.contains("there is no \"missing.txt\""), "{answer}");
 }
 
 #[test]
-fn where_nobody_can_answer_an_ask_is_denied_with_a_warning() {
+fn without_a_terminal_a_call_that_needs_approval_is_denied_with_a_warning() {
     let read_only_asks = "modes.moderate.tools.read_only=ask";
     let done = Machine::new().run(["ask", "--set", read_only_asks, "What time is it?"]);
     assert_eq!(done.code, Some(4), "{done:?}");
@@ -72,7 +72,7 @@ fn where_nobody_can_answer_an_ask_is_denied_with_a_warning() {
 }
 
 #[test]
-fn where_the_data_policy_lets_nothing_wait_nobody_is_told_to_add_wait() {
+fn wait_is_not_suggested_when_the_data_policy_does_not_let_calls_wait() {
     let settings = [
         ["--set", "modes.moderate.tools.read_only=ask"],
         ["--set", "channels.chat.data.reasoning=false"],
@@ -94,7 +94,7 @@ fn where_the_data_policy_lets_nothing_wait_nobody_is_told_to_add_wait() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_command_quietly() {
+fn a_closed_output_pipe_ends_the_command_without_an_error_message() {
     // The code of a program that a closed pipe ended, since nothing read its output.
     const UNHEARD: Option<i32> = Some(141);
     for (arguments, code) in [

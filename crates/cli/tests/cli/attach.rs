@@ -7,7 +7,7 @@ use crate::scripted::{Scripted, Turn};
 pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 
 #[test]
-fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() {
+fn attached_files_are_sent_by_their_content_type_and_stored_in_the_session() {
     let model = Scripted::start([Turn::Says(&["A cat."])]);
     let machine = model
         .machine()
@@ -45,7 +45,7 @@ fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() 
 }
 
 #[test]
-fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked() {
+fn a_file_that_cannot_be_attached_is_refused_by_name_and_no_model_is_called() {
     let model = Scripted::start([]);
     let machine = model
         .machine()
@@ -81,7 +81,7 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
 }
 
 #[test]
-fn a_file_that_has_no_form_at_the_model_is_refused_by_name_before_a_run_begins() {
+fn a_file_type_the_provider_cannot_take_is_refused_before_a_run_starts() {
     let model = Scripted::start([]);
     let machine = model.machine().with_file("paper.pdf", "%PDF-1.7\n");
     let done = machine.run_with_key(["ask", "--attach", "paper.pdf", "What is it?"]);
@@ -96,7 +96,7 @@ fn a_file_that_has_no_form_at_the_model_is_refused_by_name_before_a_run_begins()
 }
 
 #[test]
-fn a_model_that_takes_text_alone_is_named_with_what_to_do() {
+fn a_text_only_model_refuses_an_attachment_and_the_hint_names_its_setting() {
     let machine = Machine::new().with_file("shot.png", PNG);
     let done = machine.run(["ask", "--attach", "shot.png", "What is it?"]);
     assert_eq!(done.code, Some(2), "{done:?}");

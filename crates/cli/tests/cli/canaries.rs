@@ -189,7 +189,7 @@ fn assert_said_nowhere(said: &[(&str, &String)], canaries: &[&str]) {
 }
 
 #[test]
-fn no_output_holds_a_secret_wherever_it_came_from_and_what_is_json_stays_json() {
+fn no_output_contains_a_secret_and_json_output_stays_valid() {
     let backend = Backend::start();
     let machine = machine(&backend);
     let asked = format!("I am {PATTERN}, and my key is {KEY}.");

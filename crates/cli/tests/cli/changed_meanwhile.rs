@@ -27,7 +27,7 @@ fn left_waiting(machine: &Machine) -> String {
 }
 
 #[test]
-fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_written_over() {
+fn a_file_changed_after_its_question_is_shown_again_before_it_is_overwritten() {
     let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
     let machine = model.machine().with_file("a.txt", "two\n");
     let name = left_waiting(&machine);
@@ -53,7 +53,7 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
 }
 
 #[test]
-fn what_is_shown_of_a_call_with_other_arguments_is_what_they_do() {
+fn replaced_arguments_are_shown_with_their_actual_effect() {
     let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
     let machine = model.machine().with_file("a.txt", "two\n");
     let name = left_waiting(&machine);

@@ -21,7 +21,7 @@ fn steps(result: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn system_health_gathers_and_then_sums_up() {
+fn system_health_gathers_and_then_summarizes() {
     let result = ask(&["--channel", "system_health"], "Is this machine healthy?");
     assert_eq!(steps(&result), ["llm_call", "tool_call", "llm_call"]);
     assert_eq!(result["steps"][1]["metadata"]["tool_name"], "system_health");
@@ -38,7 +38,7 @@ fn code_task_is_a_single_call_in_conservative_mode() {
 }
 
 #[test]
-fn deep_research_needs_exploratory_mode_and_says_so() {
+fn deep_research_requires_exploratory_mode_and_the_error_names_it() {
     let done = Machine::new().run(["ask", "--channel", "deep_research", "Compare TCP with UDP."]);
     let complaint = done.complaint(2);
     assert!(
@@ -50,7 +50,7 @@ fn deep_research_needs_exploratory_mode_and_says_so() {
 }
 
 #[test]
-fn a_question_is_the_reply_to_what_names_nothing() {
+fn a_vague_message_is_answered_with_a_clarifying_question() {
     let vague = ["--set", "channels.chat.clarify=vague"];
     let result = ask(&vague, "Fix it, please!");
     assert_eq!(result["finish_reason"], "clarify");
@@ -65,7 +65,7 @@ fn a_question_is_the_reply_to_what_names_nothing() {
 }
 
 #[test]
-fn a_plan_limits_what_the_runs_of_a_session_use_together() {
+fn a_plan_limits_the_total_usage_of_a_session() {
     let machine = Machine::new();
     let ask = |session: &str| {
         let limit = "plans.small.session.max_tool_calls=2";
@@ -84,7 +84,7 @@ fn a_plan_limits_what_the_runs_of_a_session_use_together() {
 }
 
 #[test]
-fn a_fork_has_the_plan_of_its_run() {
+fn a_fork_uses_the_plan_of_its_run() {
     let machine = Machine::new();
     let run = |arguments: &[&str]| {
         let limit = ["--set", "plans.small.day.max_tool_calls=1"];
@@ -107,7 +107,7 @@ fn a_fork_has_the_plan_of_its_run() {
 }
 
 #[test]
-fn what_ends_at_a_limit_names_the_command_that_shows_it() {
+fn a_run_that_ends_at_a_limit_names_the_command_that_shows_it() {
     let machine = Machine::new();
     let ask = || {
         let limit = ["--set", "plans.small.day.max_tool_calls=1"];
@@ -125,7 +125,7 @@ fn what_ends_at_a_limit_names_the_command_that_shows_it() {
 }
 
 #[test]
-fn a_plan_that_there_is_not_is_wrong_usage() {
+fn an_unknown_plan_is_a_usage_error() {
     let done = Machine::new().run(["ask", "--plan", "big", "What time is it?"]);
     let complaint = done.complaint(2);
     assert!(complaint.contains("big"), "{complaint}");

@@ -25,7 +25,7 @@ fn with_model_on(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
 }
 
 #[test]
-fn each_line_is_a_message_or_a_command_and_errors_do_not_end_it() {
+fn each_line_is_a_message_or_a_command_and_errors_do_not_end_the_chat() {
     let lines = "/help\n/mode\n/mode conservative\n/mode expl\n/channel system\n/zzz\n\n/tools\n/approvals\n\
         /resume\n/session\nWhat is 2?\n/quit\nnever read\n";
     let done = chat(&Machine::new(), &["--set", "store.url=memory:"], lines);
@@ -35,14 +35,14 @@ fn each_line_is_a_message_or_a_command_and_errors_do_not_end_it() {
 }
 
 #[test]
-fn before_the_first_answer_there_is_no_reasoning_of_one() {
+fn reasoning_before_the_first_answer_reports_that_there_is_none() {
     let lines = "/reasoning\n/quit\n";
     let done = chat(&Machine::new(), &["--set", "store.url=memory:"], lines);
     assert!(done.stdout.contains("here is no answer yet"), "{done:?}");
 }
 
 #[test]
-fn answers_stand_on_standard_output_as_the_model_wrote_them() {
+fn answers_are_written_to_standard_output_exactly_as_the_model_wrote_them() {
     let model = Scripted::start([
         Turn::Says(&["# One\n", "**bo", "ld**"]),
         Turn::Says(&["two \u{1b}[1m\n"]),
@@ -53,7 +53,7 @@ fn answers_stand_on_standard_output_as_the_model_wrote_them() {
 }
 
 #[test]
-fn traces_go_where_they_went_before_when_another_model_answers() {
+fn traces_keep_their_destination_after_the_model_is_switched() {
     let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
     let machine = model.machine();
     let traces = machine.path("traces.jsonl");
@@ -69,7 +69,7 @@ fn traces_go_where_they_went_before_when_another_model_answers() {
 }
 
 #[test]
-fn a_model_that_its_server_does_not_list_is_told_at_once_and_asked_all_the_same() {
+fn a_model_not_listed_by_its_server_is_reported_at_once_and_used_anyway() {
     let list = r#"{"object":"list","data":[{"id":"gpt-test","object":"model","owned_by":"me"}]}"#;
     let model = Scripted::with_detail(list, [Turn::Says(&["One."])]);
     let done = with_model(&model, "/model gpt-test\n/model gpt-tset\nHello?\n");
@@ -82,7 +82,7 @@ fn a_model_that_its_server_does_not_list_is_told_at_once_and_asked_all_the_same(
 }
 
 #[test]
-fn another_agent_answers_from_then_on_and_the_nearest_one_is_named() {
+fn the_agent_command_switches_agents_and_suggests_the_nearest_name() {
     let model = Scripted::start([Turn::Says(&["Tick."])]);
     let helper = ["--set", "agents.helper.instructions=You help with clocks."];
     let lines = "/agent\n/agent helpr\n/agent helper\nWhat time is it?\n";
@@ -97,7 +97,7 @@ fn another_agent_answers_from_then_on_and_the_nearest_one_is_named() {
 }
 
 #[test]
-fn files_go_with_the_next_message_and_with_no_other() {
+fn attached_files_are_sent_with_the_next_message_only() {
     let model = Scripted::start([Turn::Says(&["Dark."]), Turn::Says(&["Yes."])]);
     let machine = model.machine().with_file("my notes.md", "It was dark.\n");
     let lines = "/attach\n/attach nothing.png\n/attach my notes.md\nHow was it?\n";
@@ -118,7 +118,7 @@ fn files_go_with_the_next_message_and_with_no_other() {
 }
 
 #[test]
-fn a_file_that_cannot_be_sent_stays_with_no_message_but_the_one_that_names_it() {
+fn a_file_that_cannot_be_sent_does_not_block_later_messages() {
     let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     let machine = Machine::new().with_file("shot.png", picture);
     let named = chat(&machine, &[], "What is @shot.png?\nWhat time is it?\n");
@@ -142,7 +142,7 @@ fn a_file_that_cannot_be_sent_stays_with_no_message_but_the_one_that_names_it() 
 }
 
 #[test]
-fn files_that_a_piped_message_names_are_told_and_none_goes_that_is_hidden_secret_or_elsewhere() {
+fn named_files_are_sent_and_reported_except_hidden_secret_or_outside_ones() {
     let model = Scripted::start([Turn::Says(&["Dark."])]);
     let machine = model
         .machine()
@@ -163,7 +163,7 @@ fn files_that_a_piped_message_names_are_told_and_none_goes_that_is_hidden_secret
 }
 
 #[test]
-fn a_file_with_a_blank_in_its_name_is_named_in_quotes_or_with_a_backslash() {
+fn a_file_name_with_a_space_is_quoted_or_escaped_with_a_backslash() {
     let model = Scripted::start([Turn::Says(&["Dark."]), Turn::Says(&["Cold."])]);
     let machine = model
         .machine()
@@ -188,7 +188,7 @@ fn a_file_with_a_blank_in_its_name_is_named_in_quotes_or_with_a_backslash() {
 }
 
 #[test]
-fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
+fn pending_attachments_are_dropped_when_the_session_changes() {
     let machine = Machine::new().with_file("notes.md", "It was dark.\n");
     for leave in ["/new", "/session other"] {
         let done = chat(
@@ -202,7 +202,7 @@ fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
 }
 
 #[test]
-fn files_go_with_the_first_message_after_an_undo_too() {
+fn files_are_sent_with_the_first_message_after_an_undo() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 4));
     let machine = model
         .machine()
@@ -219,7 +219,7 @@ fn files_go_with_the_first_message_after_an_undo_too() {
 }
 
 #[test]
-fn files_of_a_message_that_is_taken_back_are_named_as_not_attached_any_more() {
+fn undo_reports_that_the_files_of_the_message_are_no_longer_attached() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 2));
     let machine = model.machine().with_file("notes.md", "It was dark.\n");
     let lines = "/attach notes.md\nfirst\n/retry\n/undo\n/attach\n";
@@ -229,7 +229,7 @@ fn files_of_a_message_that_is_taken_back_are_named_as_not_attached_any_more() {
 }
 
 #[test]
-fn an_answer_that_was_cut_is_followed_by_a_warning() {
+fn a_truncated_answer_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsCut("Once upon a")]);
     let done = with_model(&model, "A story?\n");
     let told = "warning: the answer was cut off: the model reached its limit after 3 tokens ";
@@ -238,21 +238,21 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
 }
 
 #[test]
-fn the_conversation_remembers_what_was_said() {
+fn the_conversation_includes_earlier_messages() {
     let model = Scripted::start([Turn::Says(&["yes"]), Turn::Says(&["again yes"])]);
     with_model(&model, "first\n//second\n").stdout_of(0);
     assert_eq!(model.heard(), ["first", "/second"]);
 }
 
 #[test]
-fn a_mode_or_channel_that_there_is_not_is_refused_with_the_nearest() {
+fn an_unknown_mode_is_refused_with_the_nearest_one() {
     let done = Machine::new().run_with_input(["chat", "--mode", "moderat"], "");
     let complaint = done.complaint(2);
     assert!(complaint.contains("did you mean moderate?"), "{complaint}");
 }
 
 #[test]
-fn a_session_goes_on_where_another_conversation_left_it() {
+fn a_session_continues_after_another_chat() {
     let store = ["--set", "store.url=sqlite://sessions.db"];
     let machine = Machine::new();
     let first = chat(&machine, &store, "What time is it?\n").stdout_of(0);
@@ -269,7 +269,7 @@ fn a_session_goes_on_where_another_conversation_left_it() {
 }
 
 #[test]
-fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
+fn a_waiting_run_is_named_and_no_approval_is_requested_through_a_pipe() {
     let settings = [
         "--set",
         "store.url=sqlite://sessions.db",

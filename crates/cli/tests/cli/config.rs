@@ -31,7 +31,7 @@ deadline = '90s'
 }
 
 #[test]
-fn what_is_shown_can_be_used_as_a_file() {
+fn config_show_output_is_a_valid_configuration_file() {
     let machine = Machine::new();
     let shown = machine.run(["config", "show"]).stdout_of(0);
     let machine = machine.with_file("again.toml", &shown);
@@ -48,7 +48,7 @@ fn what_is_shown_can_be_used_as_a_file() {
 }
 
 #[test]
-fn what_is_shown_can_be_used_as_the_file_of_the_working_directory() {
+fn config_show_output_works_as_the_file_of_the_working_directory() {
     let machine = Machine::new();
     let shown = machine.run(["config", "show"]).stdout_of(0);
     let machine = machine.with_file("neuraxis.toml", &shown);
@@ -58,7 +58,7 @@ fn what_is_shown_can_be_used_as_the_file_of_the_working_directory() {
 }
 
 #[test]
-fn a_file_to_begin_with_is_written_and_sets_nothing() {
+fn config_init_writes_a_file_that_sets_nothing() {
     let machine = Machine::new();
     assert_eq!(
         machine.run(["config", "init"]).stdout_of(0),
@@ -80,7 +80,7 @@ fn a_file_to_begin_with_is_written_and_sets_nothing() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_overwritten() {
+fn config_init_does_not_overwrite_an_existing_file() {
     let machine = Machine::new().with_file("neuraxis.toml", "# mine");
     let complaint = machine.run(["config", "init"]).complaint(2);
     let expected = "error: wrong usage: neuraxis.toml already exists and was not changed\nhint: ";
@@ -92,7 +92,7 @@ fn a_file_that_is_there_is_not_overwritten() {
 }
 
 #[test]
-fn the_file_to_begin_with_goes_where_it_is_wanted() {
+fn config_init_writes_to_the_path_of_the_config_option() {
     let machine = Machine::new();
     let written = machine
         .run(["config", "init", "--config", "mine.toml"])
@@ -110,7 +110,7 @@ fn the_file_to_begin_with_goes_where_it_is_wanted() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_users_own_file_is_read_beneath_that_of_the_working_directory() {
+fn the_file_of_the_working_directory_overrides_that_of_the_user() {
     let machine = Machine::new();
     let folder = machine.root().join("home/config/neuraxis");
     fs::create_dir_all(&folder).unwrap();

@@ -91,7 +91,7 @@ impl World {
 }
 
 #[test]
-fn what_each_endpoint_offers_is_listed_by_role_and_faults_hide_nothing() {
+fn models_are_listed_by_role_and_failing_endpoints_hide_no_others() {
     let world = World::new();
     let done = world.run(&["models"]);
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -104,7 +104,7 @@ fn what_each_endpoint_offers_is_listed_by_role_and_faults_hide_nothing() {
 }
 
 #[test]
-fn as_json_every_role_has_its_list_or_its_error() {
+fn in_json_every_role_has_its_models_or_its_error() {
     let world = World::new();
     let done = world.run(&["models", "--format", "json"]);
     let list: Vec<Value> = serde_json::from_str(&done.stdout).unwrap();
@@ -126,7 +126,7 @@ fn as_json_every_role_has_its_list_or_its_error() {
 }
 
 #[test]
-fn with_nothing_configured_the_models_are_those_that_were_found() {
+fn without_configuration_the_discovered_models_are_listed() {
     let done = Machine::new().run(["models"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(done.stdout, "reasoning: offline/rules\n  * rules\n");
@@ -138,7 +138,7 @@ fn with_nothing_configured_the_models_are_those_that_were_found() {
 }
 
 #[test]
-fn the_doctor_says_what_works_what_does_not_and_how_to_fix_it() {
+fn doctor_reports_what_works_and_how_to_fix_what_does_not() {
     let world = World::new();
     let done = world.run(&["doctor"]);
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -150,7 +150,7 @@ fn the_doctor_says_what_works_what_does_not_and_how_to_fix_it() {
 }
 
 #[test]
-fn the_doctor_of_what_works_is_content() {
+fn doctor_reports_success_for_a_working_provider() {
     let provider = Provider::start(Behavior::Works);
     let text = format!(
         "[models.reasoning]\nprovider = 'deepseek'\nbase_url = '{}'\napi_key_env = 'MY_KEY'\n",
@@ -208,7 +208,7 @@ fn the_doctor_of_what_works_is_content() {
 }
 
 #[test]
-fn the_doctor_names_tools_that_no_request_gets_to_run() {
+fn doctor_names_tools_that_no_request_can_run() {
     let rules = "[rules.none]\nanswer = 'deny'\ntools = ['calculate']\n";
     let machine = Machine::new().with_file("policy.toml", rules);
     let done = machine.run([
@@ -237,7 +237,7 @@ fn the_doctor_names_tools_that_no_request_gets_to_run() {
 }
 
 #[test]
-fn the_doctor_says_which_of_spans_and_metrics_go_where() {
+fn doctor_names_the_destinations_of_spans_and_metrics_separately() {
     let machine = Machine::new();
     let mut command = machine.command(["doctor", "--offline"]);
     command.env(
@@ -255,7 +255,7 @@ fn the_doctor_says_which_of_spans_and_metrics_go_where() {
 }
 
 #[test]
-fn offline_the_doctor_sends_nothing() {
+fn doctor_offline_sends_nothing() {
     let world = World::new();
     let done = world.run(&["doctor", "--offline"]);
     assert_eq!(
@@ -273,7 +273,7 @@ fn offline_the_doctor_sends_nothing() {
 }
 
 #[test]
-fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
+fn doctor_finds_a_damaged_store_and_no_hint_leads_back_to_doctor() {
     let machine = crate::sessions::used_machine();
     let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
     assert!(
@@ -311,7 +311,7 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
 }
 
 #[test]
-fn a_log_without_its_file_is_left_alone_and_the_doctor_says_so() {
+fn a_wal_without_its_database_is_not_touched_and_is_reported_by_doctor() {
     let machine = crate::sessions::used_machine();
     let file = machine.database();
     let log = file.with_extension("db-wal");
@@ -327,7 +327,7 @@ fn a_log_without_its_file_is_left_alone_and_the_doctor_says_so() {
 }
 
 #[test]
-fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
+fn doctor_checks_the_files_without_which_the_server_refuses_to_start() {
     let found = |files: [(&str, &str); 3]| {
         let text = "[store]\nkeep = '90d'\narchive = '../home/old/sessions'\n\
                     [server]\nkeys = '../home/keys.json'\n\
@@ -379,7 +379,7 @@ fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
 }
 
 #[test]
-fn the_doctor_of_a_broken_configuration_names_the_place() {
+fn doctor_names_the_location_of_a_configuration_error() {
     let machine =
         Machine::new().with_file("neuraxis.toml", "[models.reasoning]\nprovider = 'opnai'\n");
     let done = machine.run(["doctor"]);
@@ -405,7 +405,7 @@ fn the_doctor_of_a_broken_configuration_names_the_place() {
 
 #[cfg(unix)]
 #[test]
-fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
+fn doctor_reports_problems_of_the_approval_key_and_creates_none() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();
@@ -458,7 +458,7 @@ fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
 }
 
 #[test]
-fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
+fn doctor_reports_an_untrusted_file_that_it_ignores() {
     let machine = Machine::new().with_untrusted("[modes\n");
     let done = machine.run(["doctor", "--offline"]);
     assert!(!done.stdout.contains("no neuraxis.toml here"), "{done:?}");
@@ -471,7 +471,7 @@ fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
 }
 
 #[test]
-fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_that_is_refused() {
+fn doctor_explains_an_unreadable_key_file_and_suggests_no_invalid_setting() {
     for (file, said) in [
         ("no-such-key", "no-such-key: No such file or directory"),
         (".", " is not a file"),
@@ -489,7 +489,7 @@ fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_th
 }
 
 #[test]
-fn the_doctor_of_a_model_that_only_thinks_is_not_sure_of_it_and_advises_no_other_model() {
+fn doctor_warns_about_a_model_that_only_reasons() {
     let provider = Provider::start(Behavior::Thinks);
     let text = format!(
         "[models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\nbase_url = '{}/v1'\napi_key_env = 'MY_KEY'\n",
@@ -510,7 +510,7 @@ fn the_doctor_of_a_model_that_only_thinks_is_not_sure_of_it_and_advises_no_other
 }
 
 #[test]
-fn the_doctor_asks_as_runs_do_names_the_key_for_what_is_refused_and_does_without_a_list() {
+fn doctor_names_the_setting_for_each_refused_parameter_and_needs_no_model_list() {
     for (behavior, failed, fix) in [
         (
             Behavior::Refuses("temperature"),

@@ -174,7 +174,7 @@ fn run(document: &str, commands: &[String]) -> Vec<CommandOutput> {
 }
 
 #[test]
-fn every_command_of_the_documents_ends_with_the_code_that_is_expected() {
+fn every_documented_command_exits_with_the_expected_code() {
     let blocks = blocks(&root()).unwrap();
     let ours = || blocks.iter().filter(|block| !is_of_server(block));
     let mut documents: Vec<&str> = ours().map(|block| block.document.as_str()).collect();
@@ -232,7 +232,7 @@ const NO_CONFIGURATION: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn every_block_of_toml_is_a_configuration() {
+fn every_toml_block_in_the_documents_is_a_valid_configuration() {
     let mut count = 0;
     for block in blocks(&root()).unwrap() {
         let is_other = NO_CONFIGURATION
@@ -260,7 +260,7 @@ fn every_block_of_toml_is_a_configuration() {
 /// The front page of the crate `neuraxis` is compiled and run with its tests, and so are the pages that its source
 /// names.
 #[test]
-fn the_program_of_the_readme_is_that_of_the_front_page_and_every_page_with_rust_is_compiled() {
+fn every_rust_block_in_the_documents_is_compiled() {
     let source = std::fs::read_to_string(root().join("crates/neuraxis/src/lib.rs")).unwrap();
     let front = source.lines().filter_map(|line| line.strip_prefix("//!"));
     let shown = front.filter(|line| !line.starts_with(" # "));

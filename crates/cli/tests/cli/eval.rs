@@ -44,7 +44,7 @@ fn results(machine: &Machine, file: &str) -> Value {
 }
 
 #[test]
-fn results_are_a_table_in_the_order_of_the_file_and_the_exit_code() {
+fn results_are_printed_in_file_order_and_determine_the_exit_code() {
     let machine = offline();
     let done = machine.run(["eval", "evals.toml"]);
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -66,7 +66,7 @@ fn results_are_a_table_in_the_order_of_the_file_and_the_exit_code() {
 }
 
 #[test]
-fn a_run_of_a_case_is_kept_as_any_other() {
+fn runs_of_cases_are_stored_like_any_other() {
     let machine = offline();
     let done = machine.run(["eval", "evals.toml", "--format", "json"]);
     let report: Value = serde_json::from_str(&done.stdout).unwrap();
@@ -83,7 +83,7 @@ fn a_run_of_a_case_is_kept_as_any_other() {
 }
 
 #[test]
-fn results_are_written_as_json_and_as_junit_that_a_parser_of_xml_reads() {
+fn results_are_written_as_json_and_as_valid_junit_xml() {
     let machine = offline();
     let ask = [
         "eval",
@@ -131,7 +131,7 @@ fn results_are_written_as_json_and_as_junit_that_a_parser_of_xml_reads() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_pipe_gets_the_results_once_and_is_not_replaced() {
+fn results_are_written_once_to_a_pipe_without_replacing_it() {
     let script =
         "mkfifo pipe; timeout 60 cat pipe > now.json & \"$0\" eval --out pipe evals.toml; wait $!";
     let machine = offline();
@@ -142,7 +142,7 @@ fn a_pipe_gets_the_results_once_and_is_not_replaced() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_case_goes_into_a_pipe_that_nobody_ever_ends() {
+fn eval_add_can_write_a_case_to_standard_output() {
     let machine = offline();
     machine.run(["ask", "What time is it?"]).stdout_of(0);
     let script = "timeout 60 \"$0\" eval add /dev/stdout last | cat";
@@ -154,7 +154,7 @@ fn a_case_goes_into_a_pipe_that_nobody_ever_ends() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn results_that_no_file_takes_are_shown_all_the_same() {
+fn results_are_shown_even_if_the_output_file_cannot_be_written() {
     let done = offline().run(["eval", "evals.toml", "--out", "/dev/full"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.stderr.contains("cannot write /dev/full"), "{done:?}");
@@ -162,7 +162,7 @@ fn results_that_no_file_takes_are_shown_all_the_same() {
 }
 
 #[test]
-fn what_got_worse_decides_where_results_are_compared() {
+fn with_compare_only_regressions_determine_the_exit_code() {
     let machine = offline();
     machine
         .run(["eval", "evals.toml", "--out", "before.json"])
@@ -197,7 +197,7 @@ fn what_got_worse_decides_where_results_are_compared() {
 }
 
 #[test]
-fn a_case_that_was_not_chosen_is_not_gone() {
+fn a_case_that_was_not_selected_is_not_reported_as_gone() {
     let machine = offline();
     machine
         .run(["eval", "evals.toml", "--out", "before.json"])
@@ -216,7 +216,7 @@ fn a_case_that_was_not_chosen_is_not_gone() {
 }
 
 #[test]
-fn a_stored_run_becomes_a_case_and_stays_what_it_was() {
+fn a_stored_run_becomes_a_passing_case_in_each_form() {
     let machine = offline();
     machine
         .run([
@@ -246,7 +246,7 @@ fn a_stored_run_becomes_a_case_and_stays_what_it_was() {
 }
 
 #[test]
-fn cases_about_recordings_and_stored_runs_ask_no_model() {
+fn cases_based_on_recordings_and_stored_runs_call_no_model() {
     let model = Scripted::start([
         Turn::Calls(&[("calculate", "{\"expression\": \"6*7\"}")]),
         Turn::Says(&["It is 42."]),
@@ -304,7 +304,7 @@ fn with_key(machine: &Machine, arguments: &[&str]) -> Done {
 }
 
 #[test]
-fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
+fn a_recording_that_cannot_answer_its_case_is_refused_with_the_reason() {
     let model = Scripted::start([
         Turn::Calls(&[("calculate", "{\"expression\": \"6*7\"}")]),
         Turn::Says(&["It is 42."]),
@@ -344,7 +344,7 @@ fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
 }
 
 #[test]
-fn that_a_case_asks_without_a_word_that_is_a_key_is_told_and_no_key_is_needed_for_it() {
+fn a_case_with_a_redacted_word_gives_a_warning_and_needs_no_key() {
     let model = Scripted::start([Turn::Says(&["No."])]);
     let machine = model.machine();
     let with_word = |arguments: &[&str]| -> Done {
@@ -364,7 +364,7 @@ fn that_a_case_asks_without_a_word_that_is_a_key_is_told_and_no_key_is_needed_fo
 }
 
 #[test]
-fn a_run_that_another_role_served_becomes_a_case_that_asks_the_same_role() {
+fn a_run_served_by_another_role_becomes_a_case_for_the_same_role() {
     let model = Scripted::start([Turn::Says(&["Hello."]), Turn::Says(&["Hello there."])]);
     let machine = model.machine_with_roles();
     let ask = |more: &[&str]| with_key(&machine, &[&["ask", "--session"][..], more].concat());
@@ -384,7 +384,7 @@ fn a_run_that_another_role_served_becomes_a_case_that_asks_the_same_role() {
 }
 
 #[test]
-fn all_cases_are_recorded_once_and_replayed_without_the_model() {
+fn cases_are_recorded_once_and_replayed_without_the_model() {
     let machine = offline();
     machine
         .run(["eval", "--record", "all.cassette", "evals.toml"])
@@ -403,7 +403,7 @@ fn all_cases_are_recorded_once_and_replayed_without_the_model() {
 }
 
 #[test]
-fn cases_that_cannot_be_run_leave_no_recording() {
+fn cases_that_cannot_run_leave_no_recording() {
     let gone = "[[case]]\nname = 'b'\nmessage = 'c'\ncassette = 'no.cassette'\ncheck = [{ max_turns = 1 }]\n";
     let machine = offline().with_file("evals.toml", format!("{CASES}\n{gone}"));
     let done = machine.run(["eval", "--record", "all.cassette", "evals.toml"]);
@@ -413,7 +413,7 @@ fn cases_that_cannot_be_run_leave_no_recording() {
 }
 
 #[test]
-fn a_model_that_fails_is_an_error_of_each_case_that_asked_it() {
+fn a_failing_model_is_an_error_of_each_case_that_called_it() {
     let machine = Machine::new()
         .with_file(
             "neuraxis.toml",
@@ -437,7 +437,7 @@ fn a_model_that_fails_is_an_error_of_each_case_that_asked_it() {
 }
 
 #[test]
-fn approvals_of_a_file_count_only_where_they_are_let_in() {
+fn approvals_in_a_case_file_apply_only_with_the_approve_option() {
     let case = "[[case]]\nname = 'note'\nmessage = 'Write a note'\nchannel = 'code_task'\n\
         approve = [{ tool = 'write_file', arguments = { path = 'note.txt' } }]\n\
         check = [{ tool_called = 'write_file', succeeded = true }]\n";
@@ -486,14 +486,14 @@ fn approvals_of_a_file_count_only_where_they_are_let_in() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_told_apart_from_a_slip_in_a_file_of_cases() {
+fn a_file_that_is_not_toml_is_reported_as_no_case_file() {
     let machine = offline().with_file("notes.md", "Not TOML.\n");
     let told = machine.run(["eval", "notes.md"]).complaint(2);
     assert!(told.contains("notes.md is not a file of cases"), "{told}");
 }
 
 #[test]
-fn what_cannot_be_used_is_told_before_anything_is_run() {
+fn invalid_arguments_and_files_are_refused_before_any_case_runs() {
     let machine = offline()
         .with_file("slip.toml", "[[case]]\nname = 'a'\nmesage = 'b'\n")
         .with_file("none.toml", "# nothing yet\n")
@@ -529,7 +529,7 @@ fn what_cannot_be_used_is_told_before_anything_is_run() {
 }
 
 #[test]
-fn names_that_nobody_knows_are_told_before_anything_is_run() {
+fn unknown_names_in_a_case_are_refused_before_any_case_runs() {
     let machine = offline();
     for (line, told) in [
         ("channel = 'chatt'", "unknown channel \"chatt\""),
@@ -573,7 +573,7 @@ fn names_that_nobody_knows_are_told_before_anything_is_run() {
 }
 
 #[test]
-fn what_ended_is_on_file_soon_though_nothing_else_ends() {
+fn finished_results_are_written_while_other_cases_still_run() {
     use std::process::Stdio;
 
     let model = Scripted::start([
@@ -602,7 +602,7 @@ fn what_ended_is_on_file_soon_though_nothing_else_ends() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_it_with_what_there_is_of_the_results() {
+fn ctrl_c_ends_the_evaluation_with_the_results_so_far() {
     use std::process::Stdio;
 
     let model = Scripted::start([Turn::Says(&["yes"]), Turn::Stalls("wait")]);
@@ -649,7 +649,7 @@ fn ctrl_c_ends_it_with_what_there_is_of_the_results() {
 }
 
 #[test]
-fn a_judge_is_a_model_that_is_asked_by_its_rubric() {
+fn a_judge_is_a_model_that_is_asked_with_its_rubric() {
     let case = "[judge]\nrole = 'reasoning'\n[[case]]\nname = 'polite'\nmessage = 'Hello'\ncheck = [{ judge = 'It greets.' }]\n";
     for (judgment, code, expected) in [
         ("{\"reason\":\"It does.\",\"passed\":true}", 0, "1 passed"),
@@ -682,7 +682,7 @@ fn a_judge_is_a_model_that_is_asked_by_its_rubric() {
 }
 
 #[test]
-fn no_key_stands_in_results_whatever_a_model_says() {
+fn results_contain_no_key_even_if_the_model_repeats_it() {
     let says = || Turn::Says(&["Your key is canary-key-1234."]);
     let model = Scripted::start([says(), says()]);
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ exact = 'no' }]\n";
@@ -713,7 +713,7 @@ fn no_key_stands_in_results_whatever_a_model_says() {
 }
 
 #[test]
-fn a_list_of_cases_is_not_added_to() {
+fn a_case_is_not_added_to_a_file_that_lists_cases_inline() {
     let list = "case = [{ name = 'a', message = 'b', check = [{ max_turns = 1 }] }]\n";
     let machine = offline().with_file("list.toml", list);
     machine
@@ -738,7 +738,7 @@ fn a_list_of_cases_is_not_added_to() {
 }
 
 #[test]
-fn the_cases_of_the_guide_are_taken_and_its_first_file_passes_offline() {
+fn the_cases_in_the_guide_are_valid_and_its_first_file_passes_offline() {
     let guide = include_str!("../../../../docs/evals.md");
     let blocks: Vec<&str> = guide
         .split("```toml\n")

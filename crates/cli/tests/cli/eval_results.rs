@@ -8,7 +8,7 @@ use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
 #[test]
-fn under_a_case_that_did_not_pass_stands_a_run_that_did_not() {
+fn a_failed_case_names_the_run_of_a_failed_attempt() {
     let model = Scripted::start([Turn::Says(&["yes"]), Turn::Says(&["no"])]);
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\nrepeat = 2\ncheck = [{ exact = 'yes' }]\n";
     let machine = model.machine().with_file("evals.toml", case);
@@ -29,7 +29,7 @@ fn under_a_case_that_did_not_pass_stands_a_run_that_did_not() {
 }
 
 #[test]
-fn results_are_clean_and_can_be_compared_with_whatever_a_pattern_matches() {
+fn results_are_redacted_by_patterns_and_can_still_be_compared() {
     let case = ["CUST-17", "CUST-18"].map(|of| {
         format!("[[case]]\nname = 'of {of}'\nmessage = 'What time is it?'\ncheck = [{{ exact = '{of}' }}]\n")
     });
@@ -58,7 +58,7 @@ fn results_are_clean_and_can_be_compared_with_whatever_a_pattern_matches() {
 }
 
 #[test]
-fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
+fn last_ignores_runs_of_evals() {
     let case =
         "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ contains = 'It is' }]\n";
     let machine = Machine::new().with_file("evals.toml", case);
@@ -87,7 +87,7 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
 }
 
 #[test]
-fn no_run_is_named_where_none_is_kept() {
+fn no_run_is_named_when_none_was_stored() {
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ exact = 'no' }]\n";
     let stored = "[[case]]\nname = 'b'\nlog = 'b.jsonl'\ncheck = [{ exact = 'no' }]\n";
     let machine = Machine::offline_with_cases(case).with_file("stored.toml", stored);
@@ -107,7 +107,7 @@ fn no_run_is_named_where_none_is_kept() {
 }
 
 #[test]
-fn of_a_judge_that_was_not_recorded_is_told_what_differs_and_its_run() {
+fn an_unrecorded_judge_request_shows_the_difference_and_names_its_run() {
     let case = |rubric: &str| {
         format!(
             "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{{ judge = '{rubric}' }}]\n[judge]\nrole = 'reasoning'\n"
@@ -150,7 +150,7 @@ fn of_a_judge_that_was_not_recorded_is_told_what_differs_and_its_run() {
 }
 
 #[test]
-fn a_judged_case_is_replayed_where_its_tools_return_something_else() {
+fn a_judged_case_replays_with_differing_tool_results_if_they_are_ignored() {
     let case = "[judge]\nrole = 'reasoning'\n[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ judge = 'It says it.' }]\n";
     let model = Scripted::start([
         Turn::Calls(&[("current_time", "{}")]),
@@ -171,7 +171,7 @@ fn a_judged_case_is_replayed_where_its_tools_return_something_else() {
 }
 
 #[test]
-fn no_recording_answers_after_a_call_that_is_denied_by_now() {
+fn a_recording_does_not_answer_after_a_call_that_now_fails() {
     let case = "[[case]]\nname = 'a'\nmessage = 'How long is it?'\nchannel = 'code_task'\ncheck = [{ exact = 'One line.' }]\n";
     let model = Scripted::start([
         Turn::Calls(&[("read_file", "{\"path\": \"data.txt\"}")]),
@@ -201,7 +201,7 @@ fn no_recording_answers_after_a_call_that_is_denied_by_now() {
 }
 
 #[test]
-fn a_case_of_a_run_with_an_approved_call_says_so_and_wants_the_call_to_succeed() {
+fn a_case_made_from_a_run_with_an_approved_call_requires_the_call_to_succeed() {
     let write = || {
         let arguments = "{\"path\": \"note.txt\", \"content\": \"hello\"}";
         Turn::Calls(Vec::leak(vec![("write_file", arguments)]))
@@ -234,7 +234,7 @@ fn a_case_of_a_run_with_an_approved_call_says_so_and_wants_the_call_to_succeed()
 }
 
 #[test]
-fn that_a_file_is_not_trusted_is_told_where_a_case_names_what_nobody_knows() {
+fn a_case_with_an_unknown_name_reports_the_untrusted_configuration() {
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\nagent = 'lead'\ncheck = [{ max_turns = 9 }]\n";
     let lead = "[agents.lead]\ninstructions = 'You lead.'\n";
     let machine = Machine::offline_with_cases(case).with_untrusted(lead);
@@ -249,7 +249,7 @@ fn that_a_file_is_not_trusted_is_told_where_a_case_names_what_nobody_knows() {
 }
 
 #[test]
-fn results_replace_nothing_that_is_read_or_recorded_to() {
+fn results_never_overwrite_files_that_are_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";
     let stored = "[[case]]\nname = 'c'\nlog = 'c.jsonl'\ncheck = [{ max_turns = 1 }]\n";
@@ -285,7 +285,7 @@ fn results_replace_nothing_that_is_read_or_recorded_to() {
 
 #[cfg(unix)]
 #[test]
-fn results_go_behind_what_stands_in_the_log_of_standard_output() {
+fn results_written_to_standard_output_are_appended_to_its_log() {
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ tool_called = 'current_time' }]\n";
     let machine = Machine::offline_with_cases(case);
     for (name, link) in [("out.log", "/dev/stdout"), ("err.log", "/dev/stderr")] {
@@ -305,7 +305,7 @@ fn results_go_behind_what_stands_in_the_log_of_standard_output() {
 
 #[cfg(unix)]
 #[test]
-fn who_may_read_new_results_is_for_the_umask_to_say() {
+fn the_mode_of_a_results_file_follows_the_umask() {
     use std::os::unix::fs::PermissionsExt;
 
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ tool_called = 'current_time' }]\n";

@@ -16,7 +16,7 @@ fn chat(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
 }
 
 #[test]
-fn another_model_of_the_provider_answers_and_a_role_as_far_as_policy_allows() {
+fn the_model_option_selects_another_model_or_a_role_the_policy_allows() {
     let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
     let machine = model.machine();
     machine
@@ -52,7 +52,7 @@ fn another_model_of_the_provider_answers_and_a_role_as_far_as_policy_allows() {
 }
 
 #[test]
-fn a_model_that_nobody_has_is_refused_with_what_to_do() {
+fn an_unavailable_model_is_refused_with_a_hint() {
     let complaint = Machine::new().run(["-m", "x", "Hi there"]).complaint(2);
     assert!(complaint.contains("neuraxis setup"), "{complaint}");
     let complaint = Machine::new()
@@ -62,7 +62,7 @@ fn a_model_that_nobody_has_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn the_last_session_goes_on_and_ids_are_told_by_their_ends() {
+fn continue_uses_the_last_session_and_an_id_can_be_given_by_its_end() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 4));
     let machine = model.machine();
     machine.run_with_key(["I live in Oslo."]).stdout_of(0);
@@ -87,7 +87,7 @@ fn the_last_session_goes_on_and_ids_are_told_by_their_ends() {
 }
 
 #[test]
-fn where_nobody_can_be_asked_a_number_is_a_whole_name_and_another_end_is_told_of() {
+fn without_a_terminal_a_number_names_a_new_session_and_another_id_end_is_noted() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 3));
     let machine = model.machine();
     let theirs = "01a22a7a-e2b2-73f3-b5b8-314e25995882";
@@ -101,13 +101,13 @@ fn where_nobody_can_be_asked_a_number_is_a_whole_name_and_another_end_is_told_of
 }
 
 #[test]
-fn there_is_nothing_to_go_on_with_at_first() {
+fn there_is_no_session_to_continue_at_first() {
     let complaint = Machine::new().run(["-c", "And now?"]).complaint(2);
     assert!(complaint.contains("no session to continue"), "{complaint}");
 }
 
 #[test]
-fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
+fn a_probable_typo_in_a_session_name_is_reported_and_a_new_name_is_not() {
     let machine = Machine::new();
     let ask = |session: &str| machine.run(["ask", "--session", session, "What time is it?"]);
     assert!(!ask("trip").stderr.contains("no session"));
@@ -123,7 +123,7 @@ fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_mode() {
+fn a_conversation_continues_with_its_last_settings_but_not_a_more_permissive_mode() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Well."]), 4));
     let machine = model.machine();
     for (mode, expected) in [
@@ -156,7 +156,7 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
 }
 
 #[test]
-fn a_session_says_that_another_role_serves_it_than_was_named_for_its_last_run() {
+fn a_session_reports_that_another_role_serves_it_than_its_last_run() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Well."]), 3));
     let machine = model.machine_with_roles();
     let ask = |more: &[&str]| machine.run_with_key([&["ask"][..], more, &["Hi there"]].concat());
@@ -176,7 +176,7 @@ fn a_session_says_that_another_role_serves_it_than_was_named_for_its_last_run() 
 
 #[cfg(unix)]
 #[test]
-fn at_a_terminal_a_slip_begins_no_session() {
+fn at_a_terminal_a_mistyped_session_is_not_created_without_confirmation() {
     use rexpect::session::spawn_command;
 
     let machine = Machine::new();
@@ -196,7 +196,7 @@ fn at_a_terminal_a_slip_begins_no_session() {
 
 #[cfg(unix)]
 #[test]
-fn whoever_comes_back_sees_the_last_exchange() {
+fn resuming_a_chat_shows_the_last_exchange() {
     use rexpect::session::spawn_command;
 
     let model = Scripted::start([Turn::Says(&["Noted: Oslo."])]);
@@ -219,7 +219,7 @@ fn whoever_comes_back_sees_the_last_exchange() {
 
 #[cfg(unix)]
 #[test]
-fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back() {
+fn leaving_after_an_undo_names_the_command_that_continues_without_the_undone() {
     use crate::screen::{self, PROMPT};
 
     for said in [&["first"][..], &["first", "second"]] {
@@ -257,7 +257,7 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
 }
 
 #[test]
-fn what_was_said_is_taken_back_asked_again_shown_and_written() {
+fn the_chat_can_retry_undo_show_and_export_messages() {
     let says = ["Zero.", "One.", "Again.", "Two."];
     let turns = says.map(|text| Turn::Says(Box::leak(Box::new([text]))));
     let model = Scripted::start(turns);
@@ -284,7 +284,7 @@ fn what_was_said_is_taken_back_asked_again_shown_and_written() {
 }
 
 #[test]
-fn another_model_answers_from_then_on_and_what_was_said_is_known_to_it() {
+fn a_switched_model_answers_from_then_on_and_receives_the_history() {
     let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
     let machine = model.machine();
     let memory = ["--set", "store.url=memory:"];
@@ -296,7 +296,7 @@ fn another_model_answers_from_then_on_and_what_was_said_is_known_to_it() {
 }
 
 #[test]
-fn a_command_of_the_chat_that_cannot_be_done_leaves_all_as_it_was() {
+fn a_failing_chat_command_changes_nothing() {
     let machine = Machine::new();
     machine
         .run(["ask", "--session", "other", "What time is it?"])
@@ -310,7 +310,7 @@ fn a_command_of_the_chat_that_cannot_be_done_leaves_all_as_it_was() {
 }
 
 #[test]
-fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_word() {
+fn a_named_file_is_sent_with_the_message_and_an_unknown_name_stays_text() {
     let model = Scripted::start([Turn::Says(&["Dark."])]);
     let machine = model.machine().with_file("notes.md", "It was dark.\n");
     let said = "Read @notes.md, @note.md and @notes.md, and ask @ada\n";
@@ -326,7 +326,7 @@ fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_w
 }
 
 #[test]
-fn times_are_those_of_whoever_reads_them() {
+fn times_are_shown_in_the_local_time_zone() {
     let machine = Machine::new();
     machine.run(["What time is it?"]).stdout_of(0);
     let hour = |zone: &str| -> u32 {

@@ -10,7 +10,7 @@ use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
 #[test]
-fn where_nothing_can_be_kept_it_answers_all_the_same_and_says_so() {
+fn without_a_writable_data_folder_sessions_are_in_memory_and_a_note_is_given() {
     let machine = Machine::new();
     // Nothing can be created below a file, not even by root.
     fs::write(machine.home().join("data"), "a file").unwrap();
@@ -34,7 +34,7 @@ fn where_nothing_can_be_kept_it_answers_all_the_same_and_says_so() {
 }
 
 #[test]
-fn without_a_model_one_line_says_what_to_export_and_a_key_of_another_service_is_named() {
+fn without_a_model_a_note_names_variables_to_set_and_unused_keys() {
     let done = Machine::new().run(["Hello there"]);
     assert_eq!(done.code, Some(6));
     let note = done.stderr.lines().next().unwrap();
@@ -53,7 +53,7 @@ fn without_a_model_one_line_says_what_to_export_and_a_key_of_another_service_is_
 }
 
 #[test]
-fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
+fn setup_uses_the_key_that_is_set_and_later_commands_use_its_file() {
     let model = Scripted::with_detail(
         r#"{"object":"list","data":[{"id":"gpt-first","object":"model"},{"id":"gpt-second","object":"model"}]}"#,
         [Turn::Says(&["Set up."])],
@@ -93,7 +93,7 @@ fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
 }
 
 #[test]
-fn setup_writes_nothing_of_what_is_not_reached_or_would_put_a_secret_in_the_file() {
+fn setup_writes_nothing_for_an_unreachable_or_secret_address() {
     let machine = Machine::new();
     let file = machine.home().join("config/neuraxis/neuraxis.toml");
     let set_up = |address: &str| -> Done {
@@ -134,14 +134,14 @@ fn setup_writes_nothing_of_what_is_not_reached_or_would_put_a_secret_in_the_file
 }
 
 #[test]
-fn setup_that_finds_nothing_or_nobody_says_what_to_do() {
+fn setup_without_a_terminal_suggests_the_yes_option() {
     let machine = Machine::new();
     let complaint = machine.run(["setup"]).complaint(2);
     assert!(complaint.contains("--yes"), "{complaint}");
 }
 
 #[test]
-fn every_document_is_in_the_binary_and_so_is_the_help_of_every_command() {
+fn every_document_and_the_help_of_every_command_is_in_the_binary() {
     let machine = Machine::new();
     let listed = machine.run(["help"]).stdout_of(0);
     let topics = listed
@@ -179,7 +179,7 @@ fn every_document_is_in_the_binary_and_so_is_the_help_of_every_command() {
 }
 
 #[test]
-fn a_new_configuration_is_written_also_where_the_folder_for_it_is_missing() {
+fn config_init_creates_missing_folders() {
     let machine = Machine::new();
     let file = machine.home().join("config/neuraxis/neuraxis.toml");
     let init = ["config", "init", "--config", file.to_str().unwrap()];
@@ -188,7 +188,7 @@ fn a_new_configuration_is_written_also_where_the_folder_for_it_is_missing() {
 }
 
 #[test]
-fn a_projects_instructions_count_once_they_are_trusted_and_are_named_with_their_size() {
+fn project_instructions_apply_once_trusted_and_are_named_with_their_size() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 3));
     let machine = model
         .machine()
@@ -220,7 +220,7 @@ fn a_projects_instructions_count_once_they_are_trusted_and_are_named_with_their_
 
 #[cfg(unix)]
 #[test]
-fn at_a_terminal_a_projects_instructions_are_asked_about_once() {
+fn at_a_terminal_trust_in_project_instructions_is_asked_once() {
     use rexpect::session::spawn_command;
 
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 2));
@@ -248,7 +248,7 @@ fn at_a_terminal_a_projects_instructions_are_asked_about_once() {
 
 /// What a new user of the program types, in order, on one machine without a model.
 #[test]
-fn the_first_ten_minutes_of_a_user_go_without_a_surprise() {
+fn the_first_commands_of_a_new_user_exit_as_expected() {
     let machine = Machine::new().with_file("notes.md", "The meeting is on Monday.\n");
     let codes: &[(&[&str], i32)] = &[
         (&["--version"], 0),

@@ -34,7 +34,7 @@ fn json_is_exactly_one_result() {
 }
 
 #[test]
-fn events_are_one_json_object_a_line_and_their_records_have_no_gap() {
+fn events_are_one_json_object_per_line_and_records_have_no_gaps() {
     let events = ask([]);
     let records: Vec<&Value> = events
         .iter()
@@ -56,7 +56,7 @@ fn events_are_one_json_object_a_line_and_their_records_have_no_gap() {
 }
 
 #[test]
-fn what_some_readers_take_for_the_end_of_a_line_is_escaped_in_events_and_json() {
+fn unicode_line_separators_are_escaped_in_events_and_json() {
     let says = || Turn::Says(&["one\u{2028}two\u{2029}three\u{85}four\n"]);
     for format in ["events", "json"] {
         let model = Scripted::start([says()]);
@@ -102,7 +102,7 @@ fn without_streaming_the_answer_is_the_same_and_there_are_no_deltas() {
 }
 
 #[test]
-fn mode_channel_and_session_are_those_that_were_asked_for() {
+fn mode_channel_and_session_options_are_used() {
     let flags = [
         "--mode",
         "conservative",
@@ -124,7 +124,7 @@ fn mode_channel_and_session_are_those_that_were_asked_for() {
 }
 
 #[test]
-fn without_a_session_each_question_has_its_own() {
+fn without_a_session_option_each_question_has_its_own_session() {
     let session = || of_type(&ask([]), "run_started")[0]["session_id"].clone();
     let (one, other) = (session(), session());
     assert!(one.is_string());
@@ -142,7 +142,7 @@ fn mode_and_channel_are_moderate_and_chat_by_default() {
 }
 
 #[test]
-fn a_mode_and_a_channel_of_ones_own_can_be_used() {
+fn a_custom_mode_and_channel_can_be_used() {
     let config = "[modes.quick]\nmax_turns = 2\ntools.read_only = 'allow'\n\
                   [channels.clock]\nrole = 'router'\ntools = ['current_time']";
     let machine = Machine::new().with_file("neuraxis.toml", config);

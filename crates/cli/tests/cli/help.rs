@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 
 #[test]
-fn every_command_explains_itself() {
+fn every_command_has_help() {
     let commands = [
         &[][..],
         &["ask"],
@@ -77,7 +77,7 @@ fn every_command_explains_itself() {
 }
 
 #[test]
-fn without_a_command_the_help_is_a_complaint() {
+fn without_a_command_the_help_is_printed_as_an_error() {
     let complaint = Machine::new().run([""; 0]).complaint(2);
     assert!(
         complaint.contains("Usage: neuraxis [OPTIONS] <COMMAND>"),
@@ -86,7 +86,7 @@ fn without_a_command_the_help_is_a_complaint() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let version = Machine::new().run(["--version"]).stdout_of(0);
     assert_eq!(version, format!("neuraxis {}\n", env!("CARGO_PKG_VERSION")));
 }
@@ -104,7 +104,7 @@ fn every_shell_gets_completions() {
 }
 
 #[test]
-fn bash_quotes_the_names_of_files_that_it_completes() {
+fn bash_escapes_completed_file_names() {
     const SCRIPT: &str = r#"
         neuraxis() { "$0" "$@"; }
         source <(neuraxis completions bash)
@@ -129,7 +129,7 @@ fn bash_quotes_the_names_of_files_that_it_completes() {
 }
 
 #[test]
-fn bash_completes_words_that_it_splits() {
+fn bash_completes_words_at_its_own_word_breaks() {
     const SCRIPT: &str = r#"
         neuraxis() { "$0" "$@"; }
         source <(neuraxis completions bash)
@@ -162,7 +162,7 @@ fn completed(machine: &Machine, words: &[&str]) -> String {
 }
 
 #[test]
-fn nothing_is_written_into_the_line_that_is_completed() {
+fn completion_writes_nothing_else_to_the_terminal() {
     let machine = Machine::new().with_untrusted("[models.reasoning]\nprovider = 'offline'\n");
     let ask = ["ask", "--session", "garden", "What time is it?"];
     machine.run(ask).stdout_of(0);
@@ -171,7 +171,7 @@ fn nothing_is_written_into_the_line_that_is_completed() {
 }
 
 #[test]
-fn commands_flags_and_the_values_there_are_now_are_completed() {
+fn commands_flags_and_current_values_are_completed() {
     let machine = Machine::new().with_file(
         "neuraxis.toml",
         "[agents.helper]\ninstructions = 'Help.'\n[models.reasoning]\nprovider = 'offline'\n\
@@ -211,7 +211,7 @@ fn commands_flags_and_the_values_there_are_now_are_completed() {
 }
 
 #[test]
-fn a_beginning_is_completed_however_many_sessions_and_runs_are_newer() {
+fn a_prefix_is_completed_however_many_sessions_and_runs_are_newer() {
     let machine = Machine::new();
     let question = "What time is it?";
     let ask = ["ask", "--session", "garden", "--format", "json", question];
@@ -227,7 +227,7 @@ fn a_beginning_is_completed_however_many_sessions_and_runs_are_newer() {
 }
 
 #[test]
-fn a_run_to_decide_about_is_completed_with_those_that_wait() {
+fn approval_commands_complete_only_waiting_runs() {
     let machine = Machine::new();
     let ask = ["ask", "--set", "modes.moderate.tools.read_only=ask"];
     let waiting = [&ask[..], &["--wait", "--session", "w", "What time is it?"]].concat();

@@ -84,7 +84,7 @@ fn allowed(model: &Scripted) -> Machine {
 }
 
 #[test]
-fn what_is_allowed_in_a_folder_is_asked_about_no_more_and_can_be_seen_and_taken_back() {
+fn a_call_allowed_in_a_folder_is_not_asked_again_until_the_rule_is_removed() {
     let model = Scripted::start([
         WRITES,
         DONE,
@@ -137,7 +137,7 @@ fn what_is_allowed_in_a_folder_is_asked_about_no_more_and_can_be_seen_and_taken_
 }
 
 #[test]
-fn it_holds_in_its_folder_alone_and_not_where_a_configuration_is_named() {
+fn a_folder_rule_applies_only_in_its_folder_and_not_with_a_config_option() {
     let model = Scripted::start([WRITES, DONE, WRITES, DONE, WRITES, DONE]);
     let machine = allowed(&model);
     let target = machine.path("src/a.txt");
@@ -157,7 +157,7 @@ fn it_holds_in_its_folder_alone_and_not_where_a_configuration_is_named() {
 }
 
 #[test]
-fn what_is_wrong_in_the_file_is_named_with_its_line_and_what_others_may_write_does_not_count() {
+fn an_error_in_the_rule_file_is_named_and_a_file_writable_by_others_is_ignored() {
     use std::os::unix::fs::PermissionsExt;
 
     let model = Scripted::start([WRITES, DONE, WRITES, DONE]);
@@ -185,7 +185,7 @@ fn what_is_wrong_in_the_file_is_named_with_its_line_and_what_others_may_write_do
 }
 
 #[test]
-fn what_was_allowed_for_a_session_is_said_not_to_count_after_undo() {
+fn undo_reports_that_session_approvals_no_longer_apply() {
     const ASKS: &str = "code_task/moderate>";
     let model = Scripted::start([WRITES, DONE, Turn::Says(&["Later.\n"])]);
     let machine = model.machine();

@@ -82,7 +82,7 @@ fn interrupted_run(signal: Signal, expected: i32, word: &str) -> Option<Vec<Valu
 }
 
 #[test]
-fn the_run_ends_with_a_valid_history_on_record_and_exit_code_130() {
+fn an_interrupted_run_ends_with_a_valid_history_and_exit_code_130() {
     let mut tries = (0..MOST_TRIES).map(|_| interrupted_run(Signal::INT, 130, "interrupted"));
     let events = tries.find_map(|events| events).unwrap();
 
@@ -121,7 +121,7 @@ fn the_run_ends_with_a_valid_history_on_record_and_exit_code_130() {
 }
 
 #[test]
-fn what_else_tells_it_to_end_ends_the_run_in_the_same_way() {
+fn other_termination_signals_end_the_run_in_the_same_way() {
     for (signal, code, word) in [
         (Signal::TERM, 143, "terminated"),
         (Signal::HUP, 129, "hung up"),
@@ -139,7 +139,7 @@ fn what_else_tells_it_to_end_ends_the_run_in_the_same_way() {
 /// This is required by `nohup`.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_signal_that_is_to_be_ignored_is_ignored() {
+fn an_ignored_signal_stays_ignored() {
     let machine = Machine::new();
     let script = "trap '' HUP; \"$0\" ask --channel system_health --format events 'How is this machine?' & child=$!; \
                   kill -HUP $child; sleep 0.1; kill -HUP $child; wait $child";
@@ -159,7 +159,7 @@ fn listens(child: &Child) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_tool_that_is_called_alone_is_stopped_too() {
+fn a_directly_called_tool_is_interrupted_too() {
     let stopped = (0..MOST_TRIES).find_map(|_| {
         let machine = Machine::new();
         let (mut child, _stdout) = start(&mut machine.command(["tools", "call", "system_health"]));
@@ -174,7 +174,7 @@ fn a_tool_that_is_called_alone_is_stopped_too() {
 }
 
 #[test]
-fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_stuck() {
+fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_blocked() {
     // About 150,000 bytes of events: more than a pipe holds, so the command cannot end while its output is not read.
     let large = "a line of text of such a length that a page of them fills no small part of a pipe at once\n";
     let machine = Machine::new().with_file("large.txt", large.repeat(500));
@@ -205,7 +205,7 @@ fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_stuck() {
 }
 
 #[test]
-fn a_ctrl_c_that_comes_to_the_process_and_to_its_group_is_one() {
+fn a_ctrl_c_sent_to_the_process_and_its_group_counts_once() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let mut command = machine.command(["ask", "--format", "events", "Hello?"]);
@@ -256,7 +256,7 @@ fn told_to_end_while_stuck(machine: &Machine, lines: &str, meanwhile: impl Fn())
 }
 
 #[test]
-fn what_tells_a_conversation_to_end_is_heard_while_a_command_is_obeyed() {
+fn a_termination_signal_ends_a_chat_that_is_executing_a_command() {
     let machine = Machine::new();
     // By then the pipe is full.
     let a_while = || drop(machine.run(["tools", "list"]).stdout_of(0));
@@ -265,7 +265,7 @@ fn what_tells_a_conversation_to_end_is_heard_while_a_command_is_obeyed() {
 }
 
 #[test]
-fn what_tells_a_conversation_to_end_as_its_run_ends_is_heard() {
+fn a_termination_signal_ends_a_chat_whose_run_is_just_ending() {
     let long: &'static str = "a line of no great length\n".repeat(10_000).leak();
     let pieces: &'static [&'static str] = vec![long].leak();
     let model = Scripted::start([Turn::Says(pieces)]);
@@ -294,7 +294,7 @@ fn until_there(file: &Path) {
 }
 
 #[test]
-fn what_was_wrong_with_a_call_is_told_where_ctrl_c_comes_while_its_servers_end() {
+fn a_call_error_is_shown_even_if_ctrl_c_arrives_while_servers_shut_down() {
     let slow_to_end = r#"
 trap 'touch ending; sleep 1.5' EXIT
 call() { answer '{"content":[{"type":"text","text":"closed"}],"isError":true}'; }
@@ -340,7 +340,7 @@ fn interrupted_after_model(model: &Scripted, script: &str, made: &str) -> (Strin
 }
 
 #[test]
-fn ctrl_c_while_the_engine_of_another_model_is_built_keeps_the_model_before() {
+fn ctrl_c_while_the_engine_of_another_model_is_built_keeps_the_previous_model() {
     let is_silent_the_second_time = r#"
 begin() {
   if [ -e first ]; then touch second; return; fi
@@ -356,7 +356,7 @@ begin() {
 }
 
 #[test]
-fn ctrl_c_while_the_servers_of_the_model_before_end_is_heard_and_the_other_model_answers() {
+fn ctrl_c_while_the_servers_of_the_previous_model_end_still_switches_the_model() {
     let slow_to_end = "trap 'touch ending; sleep 1.5' EXIT\n";
     let model = Scripted::start([Turn::Says(&["Hello."])]);
     let (said, stderr) = interrupted_after_model(&model, slow_to_end, "ending");

@@ -77,7 +77,7 @@ fn waited_for(machine: &Machine, command: &mut Command) -> Done {
 }
 
 #[test]
-fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
+fn resuming_a_run_whose_process_was_killed_waits_for_its_lease() {
     let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
     let machine = model.machine();
     let id = killed(&machine);
@@ -102,7 +102,7 @@ fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
 }
 
 #[test]
-fn a_run_whose_process_was_killed_can_be_ended() {
+fn a_run_whose_process_was_killed_can_be_cancelled() {
     let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
     let machine = model.machine();
     let id = killed(&machine);
@@ -114,7 +114,7 @@ fn a_run_whose_process_was_killed_can_be_ended() {
 }
 
 #[test]
-fn a_process_that_lost_its_run_says_that_another_may_have_it_and_how_to_see_that() {
+fn a_process_that_lost_its_run_reports_the_takeover_and_how_to_inspect_it() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let (child, id) = stalled(&machine, &["--set", "store.lease_ms=1000"]);
@@ -134,7 +134,7 @@ fn a_process_that_lost_its_run_says_that_another_may_have_it_and_how_to_see_that
 }
 
 #[test]
-fn a_killed_run_that_nobody_can_read_back_can_be_ended() {
+fn a_killed_run_with_unreadable_records_can_be_cancelled() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let id = killed(&machine);
@@ -145,7 +145,7 @@ fn a_killed_run_that_nobody_can_read_back_can_be_ended() {
 }
 
 #[test]
-fn a_run_whose_lease_ran_out_is_told_as_left_behind_and_goes_on_at_once() {
+fn a_run_whose_lease_expired_is_reported_as_left_behind_and_resumes_at_once() {
     let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
     let machine = model.machine();
     let id = killed(&machine);
@@ -168,7 +168,7 @@ fn a_run_whose_lease_ran_out_is_told_as_left_behind_and_goes_on_at_once() {
 }
 
 #[test]
-fn a_question_whose_process_was_killed_is_told_as_waiting_for_a_person() {
+fn a_question_whose_process_was_killed_is_reported_as_awaiting_approval() {
     let machine = Machine::new();
     let ask = [
         "ask",
@@ -189,7 +189,7 @@ fn a_question_whose_process_was_killed_is_told_as_waiting_for_a_person() {
 }
 
 #[test]
-fn in_a_conversation_a_killed_run_is_waited_for_too() {
+fn a_chat_also_waits_for_the_lease_of_a_killed_run() {
     let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
     let machine = model.machine();
     killed(&machine);
@@ -228,7 +228,7 @@ fn wait_for_runs(machine: &Machine, most: i64, child: &mut Child) {
 }
 
 #[test]
-fn an_import_that_is_killed_is_completed_when_it_is_made_again() {
+fn a_killed_import_is_completed_by_repeating_it() {
     const RUNS: i64 = 8;
     let machine = Machine::new();
     for _ in 0..RUNS {
@@ -274,7 +274,7 @@ fn an_import_that_is_killed_is_completed_when_it_is_made_again() {
 }
 
 #[test]
-fn a_process_that_is_alive_keeps_its_run_and_ends_it_when_it_is_told_to() {
+fn a_live_process_keeps_its_run_and_ends_it_on_request() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let (mut child, id) = stalled(&machine, &[]);
@@ -288,7 +288,7 @@ fn a_process_that_is_alive_keeps_its_run_and_ends_it_when_it_is_told_to() {
 }
 
 #[test]
-fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_on() {
+fn a_steering_message_reaches_a_run_when_another_process_resumes_it() {
     let turns = ["Here I am.\n", "Hier bin ich.\n"];
     let [one, two] = turns.map(|says| Turn::Says(Vec::leak(vec![says])));
     let model = Scripted::start([Turn::Stalls("well"), one, two]);

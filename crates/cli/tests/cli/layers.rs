@@ -16,7 +16,7 @@ const BELOW: [&str; 7] = [
 ];
 
 #[test]
-fn no_command_knows_a_store() {
+fn no_command_depends_on_a_store() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&sources, &mut files);

@@ -64,7 +64,7 @@ fn model() -> Scripted {
 }
 
 #[test]
-fn a_run_shows_what_its_calls_touched_and_came_to_as_the_chat_did() {
+fn runs_show_prints_the_targets_and_outcomes_of_calls_as_the_chat_does() {
     let model = model();
     let machine = answered(&model);
     for (columns, no_color) in SCREENS {
@@ -97,7 +97,7 @@ fn a_run_shows_what_its_calls_touched_and_came_to_as_the_chat_did() {
 }
 
 #[test]
-fn a_session_shows_what_each_call_touched() {
+fn sessions_show_prints_the_target_of_each_call() {
     let model = model();
     let machine = answered(&model);
     for (columns, no_color) in SCREENS {
@@ -118,7 +118,7 @@ fn a_session_shows_what_each_call_touched() {
 }
 
 #[test]
-fn lists_say_what_each_is_about_at_every_width() {
+fn lists_show_the_subject_of_each_entry_at_every_width() {
     let model = model();
     let machine = answered(&model);
     for (columns, no_color) in SCREENS.into_iter().chain([(70, false), (120, false)]) {
@@ -142,7 +142,7 @@ fn lists_say_what_each_is_about_at_every_width() {
 }
 
 #[test]
-fn help_tools_decisions_and_diagnoses_are_broken_between_words_and_go_on_beneath_themselves() {
+fn output_of_informational_commands_is_wrapped_between_words_and_indented() {
     let machine = Machine::new();
     for (columns, no_color) in SCREENS {
         for command in [
@@ -176,7 +176,7 @@ fn help_tools_decisions_and_diagnoses_are_broken_between_words_and_go_on_beneath
 }
 
 #[test]
-fn an_answer_is_laid_out_at_a_terminal_whichever_command_prints_it_and_raw_elsewhere() {
+fn an_answer_is_rendered_at_a_terminal_by_every_command_and_raw_elsewhere() {
     let model = Scripted::start([
         Turn::Says(&ANSWER),
         Turn::Says(&ANSWER),
@@ -198,7 +198,7 @@ fn an_answer_is_laid_out_at_a_terminal_whichever_command_prints_it_and_raw_elsew
 }
 
 #[test]
-fn a_users_ten_minutes_fit_their_screen() {
+fn a_whole_chat_fits_the_screen() {
     let model = Scripted::start([
         Turn::Calls(&CALLS),
         Turn::Says(&ANSWER),
@@ -255,7 +255,7 @@ fn a_users_ten_minutes_fit_their_screen() {
 }
 
 #[test]
-fn what_a_run_used_is_broken_between_words() {
+fn the_usage_of_a_run_is_wrapped_between_words() {
     let model = Scripted::start([Turn::Says(&["Well.\n"])]);
     let machine = model.machine();
     let seen = shown(&machine, &["ask", "Hello?"], (40, true));

@@ -37,7 +37,7 @@ fn result(events: &[Value]) -> &Value {
 }
 
 #[test]
-fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
+fn a_long_output_is_cut_read_in_pages_shown_whole_and_deleted_with_its_session() {
     let machine = Machine::new().with_file("neuraxis.toml", RULE);
     let numbers = (1..=200_000).map(|number| format!("{number}\n"));
     let whole: String = numbers.chain(["done\n".to_owned()]).collect();
@@ -121,7 +121,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
 }
 
 #[test]
-fn a_command_that_writes_without_end_takes_no_more_memory_than_is_kept() {
+fn a_command_with_endless_output_uses_bounded_memory() {
     let machine = Machine::new().with_file("neuraxis.toml", RULE);
     let command = json!({ "command": "echo first; yes | head -c 400000000; echo; echo last" });
     let mut program = machine

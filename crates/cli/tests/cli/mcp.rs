@@ -37,7 +37,7 @@ fn own_file(machine: &Machine) -> String {
 }
 
 #[test]
-fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
+fn a_server_is_added_tested_used_and_removed_without_changing_the_rest() {
     let before = "# mine\n[modes.moderate]\nmax_turns = 5 # few\n";
     let machine = machine(before);
     let add = [
@@ -80,7 +80,7 @@ fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
 }
 
 #[test]
-fn a_call_of_a_tool_of_the_program_itself_starts_no_server() {
+fn calling_a_built_in_tool_starts_no_server() {
     let machine = machine(SECTION);
     machine.run(["tools", "call", "current_time"]).stdout_of(0);
     assert!(!machine.path("started").exists());
@@ -89,7 +89,7 @@ fn a_call_of_a_tool_of_the_program_itself_starts_no_server() {
 }
 
 #[test]
-fn a_server_may_end_by_itself_where_nothing_comes_of_the_command() {
+fn a_server_can_shut_down_cleanly_when_the_command_fails() {
     let acts = format!("{ACTS}\ntrap 'sleep 0.2; touch left' EXIT\n");
     for command in [
         &["tools", "call", "shop__look", "{"][..],
@@ -105,7 +105,7 @@ fn a_server_may_end_by_itself_where_nothing_comes_of_the_command() {
 }
 
 #[test]
-fn a_service_is_added_with_its_token_in_a_file_and_its_keys_in_variables() {
+fn a_remote_server_is_added_with_a_token_file_and_header_variables() {
     let machine = machine("").with_private("token", "t-canary\n");
     let token = machine.home().join("token");
     let token = token.to_str().unwrap();
@@ -131,7 +131,7 @@ fn a_service_is_added_with_its_token_in_a_file_and_its_keys_in_variables() {
 }
 
 #[test]
-fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone() {
+fn a_server_that_fails_to_connect_costs_only_its_own_tools() {
     let broken = "[mcp.servers.broken]\ncommand = 'no-such-program'\n[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\n\
                   start_timeout = '200ms'\n";
     let machine = machine(&format!("{SECTION}{TRUST}{broken}"));
@@ -157,7 +157,7 @@ fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone()
 }
 
 #[test]
-fn what_is_explained_of_a_request_holds_the_tools_of_servers() {
+fn policy_explain_includes_the_tools_of_servers() {
     let machine = machine(&format!("{SECTION}{TRUST}"));
     let explain = |more: &[&str]| {
         let arguments = [&["policy", "explain"][..], more, &["Look at it"]].concat();
@@ -175,7 +175,7 @@ fn what_is_explained_of_a_request_holds_the_tools_of_servers() {
 }
 
 #[test]
-fn servers_that_are_added_at_once_are_all_there() {
+fn servers_added_concurrently_are_all_saved() {
     let machine = machine("");
     let names: Vec<String> = (0..8).map(|number| format!("shop{number}")).collect();
     let adding = names.iter().map(|name| {
@@ -193,7 +193,7 @@ fn servers_that_are_added_at_once_are_all_there() {
 }
 
 #[test]
-fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
+fn mcp_test_reports_that_it_is_waiting_for_a_silent_server() {
     let silent = "[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\nstart_timeout = '200ms'\n\
                   [trust.silent]\ntools = ['silent__*']\n";
     let machine = machine(silent);
@@ -216,7 +216,7 @@ fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_a_project_names_starts_once_its_folder_is_trusted_and_not_before() {
+fn a_server_named_by_a_project_starts_only_once_its_folder_is_trusted() {
     let machine = Machine::new()
         .with_file("server.sh", mcp_script(ACTS))
         .with_untrusted(SECTION);
@@ -236,7 +236,7 @@ fn a_server_that_a_project_names_starts_once_its_folder_is_trusted_and_not_befor
 }
 
 #[test]
-fn what_counts_for_the_tools_of_a_server_that_is_added_is_told() {
+fn mcp_add_names_the_trust_and_rules_that_apply_to_the_server() {
     let rule = "[rules.free]\nanswer = 'allow'\ntools = ['shop__look']\n";
     let machine = machine(&format!("{TRUST}{rule}"));
     let added = machine.run(["mcp", "add", "shop", "--", "sh", "server.sh"]);
@@ -247,7 +247,7 @@ fn what_counts_for_the_tools_of_a_server_that_is_added_is_told() {
 }
 
 #[test]
-fn the_proposed_test_of_a_server_names_the_file_that_it_was_added_to() {
+fn the_suggested_test_command_names_the_file_the_server_was_added_to() {
     let machine = Machine::new().with_file("mine.toml", "");
     let added = machine.run([
         "--config",
@@ -265,7 +265,7 @@ fn the_proposed_test_of_a_server_names_the_file_that_it_was_added_to() {
 }
 
 #[test]
-fn a_server_is_not_added_under_the_name_of_one_that_the_folder_has() {
+fn a_server_is_not_added_under_a_name_the_folder_already_uses() {
     let machine = Machine::new().with_untrusted(SECTION);
     machine.run(["trust", "add", "--yes"]).stdout_of(0);
     let add = ["mcp", "add", "shop", "--url", "https://shop.example/mcp"];
@@ -278,7 +278,7 @@ fn a_server_is_not_added_under_the_name_of_one_that_the_folder_has() {
 }
 
 #[test]
-fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
+fn a_changed_tool_is_not_offered_until_it_is_accepted() {
     let machine = machine(SECTION);
     let offered = |machine: &Machine| {
         let done = machine.run(["tools", "list"]);
@@ -308,7 +308,7 @@ fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
 }
 
 #[test]
-fn a_secret_comes_from_a_variable_and_one_that_is_not_set_is_named() {
+fn a_secret_is_passed_from_a_variable_and_an_unset_variable_is_named() {
     let machine = machine(&format!("{SECTION}pass_env = ['SHOP_KEY']\n"));
     let done = machine.run(["tools", "list"]);
     assert!(
@@ -333,7 +333,7 @@ fn a_secret_comes_from_a_variable_and_one_that_is_not_set_is_named() {
 }
 
 #[test]
-fn the_doctor_names_a_server_whose_program_or_folder_is_missing_and_starts_none() {
+fn doctor_names_servers_with_a_missing_program_or_folder_and_starts_none() {
     let missing = "[mcp.servers.gone]\ncommand = 'no-such-program'\n\
                    [mcp.servers.lost]\ncommand = 'sh'\ncwd = '/no/such/folder'\n";
     let machine = machine(&format!("{SECTION}{missing}"));
@@ -349,7 +349,7 @@ fn the_doctor_names_a_server_whose_program_or_folder_is_missing_and_starts_none(
 }
 
 #[test]
-fn a_server_that_is_only_turned_off_is_listed_without_an_empty_line() {
+fn a_disabled_server_is_listed_without_an_empty_line() {
     let machine = machine("[mcp.servers.shop]\nenabled = false\n");
     let list = machine.run(["mcp", "list"]).stdout_of(0);
     assert!(list.starts_with("shop (not enabled)\n"), "{list}");
@@ -357,7 +357,7 @@ fn a_server_that_is_only_turned_off_is_listed_without_an_empty_line() {
 }
 
 #[test]
-fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
+fn an_invalid_server_section_is_reported_with_a_suggestion() {
     for (section, said) in [
         (
             "[mcp.servers.shop]\ncomand = 'sh'",
@@ -390,7 +390,7 @@ fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_server_that_does_not_care_ends_within_two_seconds_of_our_death() {
+fn a_server_ignoring_signals_ends_within_two_seconds_after_the_program_is_killed() {
     let machine = machine(&format!("{SECTION}{TRUST}"));
     let mut ours = machine
         .command(["tools", "call", "shop__look", r#"{"a":"hang"}"#])
@@ -421,7 +421,7 @@ fn lives(process: &str) -> bool {
 }
 
 #[test]
-fn what_waits_is_listed_without_starting_a_server() {
+fn approvals_list_starts_no_server() {
     let machine = machine(&format!("{SECTION}{TRUST}"));
     let list = machine.run(["approvals", "list"]).stdout_of(0);
     assert_eq!(list, "nothing is waiting for your approval\n");
@@ -430,7 +430,7 @@ fn what_waits_is_listed_without_starting_a_server() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_command_that_fails_leaves_nothing_behind_of_what_a_server_started() {
+fn a_failing_command_leaves_no_child_processes_of_a_server_running() {
     let begets = format!("sleep 600 &\necho $! >> children\n{ACTS}");
     let is_silent = format!("{begets}begin() {{ :; }}\n");
     for acts in [begets, is_silent] {

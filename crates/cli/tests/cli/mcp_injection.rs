@@ -28,7 +28,7 @@ fn asked(turns: &[Turn]) -> (Machine, Scripted, Done) {
 }
 
 #[test]
-fn what_a_server_returns_lets_no_call_run_that_a_person_would_be_asked_about() {
+fn untrusted_server_results_prevent_calls_that_would_need_approval() {
     let written = [Turn::Calls(&[WRITE]), Turn::Says(&["Done.\n"])];
     let (machine, _, done) = asked(&written);
     assert!(machine.path("pwned.txt").exists(), "{done:?}");

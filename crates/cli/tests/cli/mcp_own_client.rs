@@ -69,7 +69,7 @@ fn asked_of(approver: &Arc<ScriptedApprover>) -> ToolContext {
 }
 
 #[tokio::test]
-async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_call() {
+async fn a_called_agent_reports_progress_and_requests_approval_from_the_caller() {
     let model = Scripted::start([Turn::Calls(WRITE), Turn::Says(&["Written."])]);
     let machine = model.machine();
     let server = started(&machine).await;
@@ -99,7 +99,7 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
 }
 
 #[tokio::test]
-async fn who_declines_lets_nothing_run_and_the_agent_goes_on() {
+async fn a_declined_approval_runs_nothing_and_the_agent_continues() {
     let model = Scripted::start([Turn::Calls(WRITE), Turn::Says(&["I could not."])]);
     let machine = model.machine();
     let server = started(&machine).await;
@@ -113,7 +113,7 @@ async fn who_declines_lets_nothing_run_and_the_agent_goes_on() {
 
 /// Needs several threads, since checking the runs blocks this one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_given_up_cancels_the_run_there() {
+async fn abandoning_a_call_cancels_the_run_on_the_server() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let server = started(&machine).await;

@@ -39,7 +39,7 @@ fn assert_all_are_kept(machine: &Machine) {
 }
 
 #[test]
-fn of_twelve_servers_at_first_use_each_is_offered_and_remembered() {
+fn at_first_use_of_twelve_servers_each_is_offered_and_pinned() {
     let machine = machine();
     for round in 0..4 {
         let done = machine.run(["tools", "list"]);
@@ -51,7 +51,7 @@ fn of_twelve_servers_at_first_use_each_is_offered_and_remembered() {
 }
 
 #[test]
-fn what_one_process_accepts_is_not_lost_to_another_that_accepts_at_the_same_time() {
+fn concurrent_processes_lose_none_of_the_accepted_tools() {
     let machine = machine();
     for _ in 0..3 {
         let processes: Vec<_> = (0..2)
@@ -73,7 +73,7 @@ fn what_one_process_accepts_is_not_lost_to_another_that_accepts_at_the_same_time
 }
 
 #[test]
-fn where_it_is_not_known_what_was_accepted_a_server_is_not_said_to_have_no_tools() {
+fn an_unreadable_pin_file_is_an_error_and_not_an_empty_tool_list() {
     let machine = machine().with_private("data/neuraxis/mcp-tools.toml", "servers = 1\n");
     for command in ["test", "trust"] {
         let complaint = machine.run(["mcp", command, "shop0"]).complaint(1);

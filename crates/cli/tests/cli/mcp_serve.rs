@@ -32,7 +32,7 @@ fn beginning() -> String {
 }
 
 #[test]
-fn standard_output_carries_the_protocol_alone_and_closing_standard_input_ends_it() {
+fn standard_output_carries_only_the_protocol_and_end_of_input_ends_it() {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let call = call(2, &json!({"message": "What time is it?"}));
     let input = format!("{}{list}\nthis is no message\n{call}\n", beginning());
@@ -85,7 +85,7 @@ fn text(result: &CallToolResult) -> &str {
 }
 
 #[tokio::test]
-async fn the_official_client_calls_approves_and_reads_in_both_eras() {
+async fn the_official_client_calls_approves_and_reads_with_both_protocol_versions() {
     for era in [
         ClientLifecycleMode::Initialize,
         ClientLifecycleMode::Discover {
@@ -135,7 +135,7 @@ async fn the_official_client_calls_approves_and_reads_in_both_eras() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_cancels_what_is_at_work_and_ends_it_in_order() {
+fn a_signal_cancels_the_run_in_progress_and_ends_cleanly() {
     use rustix::process::{Pid, Signal, kill_process};
 
     for signal in [Signal::TERM, Signal::INT] {
@@ -165,7 +165,7 @@ fn a_signal_cancels_what_is_at_work_and_ends_it_in_order() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_what_to_do() {
+fn invalid_options_and_input_are_refused_with_a_hint() {
     let machine = Machine::new();
     let refused = machine.run(["mcp", "serve", "--modes", "moderate,wild"]);
     let complaint = refused.complaint(2);
@@ -191,7 +191,7 @@ fn what_cannot_be_served_is_refused_with_what_to_do() {
 
 #[test]
 #[ignore = "needs the TypeScript client of MCP: cargo xtask test provides it"]
-fn the_official_client_in_typescript_calls_approves_and_reads_in_both_eras() {
+fn the_official_typescript_client_calls_approves_and_reads_with_both_protocol_versions() {
     let packages = std::env::var_os("TEST_NEURAXIS_MCP_CLIENT").unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/mcp/client.cjs");
     for (mode, version) in [("legacy", "2025-11-25"), ("auto", "2026-07-28")] {

@@ -115,7 +115,7 @@ fn an_unreachable_server_is_named() {
 }
 
 #[test]
-fn a_server_that_still_loads_is_told_apart_from_one_that_fails() {
+fn a_server_that_is_still_loading_is_distinguished_from_one_that_fails() {
     let case = Case {
         told: "the model is still loading",
         kind: "loading",
@@ -125,7 +125,7 @@ fn a_server_that_still_loads_is_told_apart_from_one_that_fails() {
 }
 
 #[test]
-fn a_server_error_is_told_with_its_status_and_message() {
+fn a_server_error_is_reported_with_its_status_and_message() {
     let case = Case {
         told: "the model server failed with status 500",
         kind: "server",
@@ -135,7 +135,7 @@ fn a_server_error_is_told_with_its_status_and_message() {
 }
 
 #[test]
-fn a_server_error_in_plain_text_is_told_with_its_status_and_text() {
+fn a_plain_text_server_error_is_reported_with_its_status_and_text() {
     let case = Case {
         told: "the model server failed with status 500",
         kind: "server",
@@ -148,7 +148,7 @@ fn a_server_error_in_plain_text_is_told_with_its_status_and_text() {
 }
 
 #[test]
-fn a_web_page_in_place_of_a_reply_is_recognized() {
+fn a_web_page_instead_of_a_reply_is_recognized() {
     let case = Case {
         told: "the model server gave an invalid response",
         kind: "invalid_response",
@@ -168,7 +168,7 @@ fn a_redirect_is_not_followed_and_its_target_is_named() {
 }
 
 #[test]
-fn half_a_stream_is_retracted_and_counts_as_cut_off() {
+fn a_truncated_stream_is_retracted_and_reported_as_cut_off() {
     let case = Case {
         told: "the reply was cut off",
         kind: "incomplete",
@@ -179,7 +179,7 @@ fn half_a_stream_is_retracted_and_counts_as_cut_off() {
 }
 
 #[test]
-fn a_stream_that_stalls_is_given_up() {
+fn a_stalled_stream_times_out() {
     let case = Case {
         told: "the model did not answer in time",
         kind: "timeout",
@@ -189,7 +189,7 @@ fn a_stream_that_stalls_is_given_up() {
 }
 
 #[test]
-fn a_connection_that_is_reset_is_no_reply() {
+fn a_reset_connection_is_a_connection_error() {
     let case = Case {
         told: "no connection to the model server",
         kind: "connection",

@@ -7,7 +7,7 @@ use crate::scripted::{Scripted, Turn};
 const HOW_TO_GET_A_MODEL: &str = "export OPENAI_API_KEY=…";
 
 #[test]
-fn without_a_model_a_question_that_no_rule_fits_is_an_error_that_says_what_to_export() {
+fn without_a_model_an_unmatched_question_is_an_error_that_names_how_to_get_one() {
     let machine = Machine::new();
     let told = machine.run(["ask", "Write me a poem."]).complaint(6);
     assert!(told.contains("error: there is no answer"), "{told}");
@@ -29,7 +29,7 @@ fn without_a_model_a_question_that_no_rule_fits_is_an_error_that_says_what_to_ex
 }
 
 #[test]
-fn what_rules_tell_by_calling_a_tool_is_an_answer_and_so_is_what_goes_on_from_it() {
+fn offline_rules_answer_questions_follow_ups_and_forks() {
     let machine = Machine::new();
     let said = machine.run(["What time is it in Asia/Tokyo?"]).stdout_of(0);
     assert!(said.contains("Asia/Tokyo"), "{said}");
@@ -43,7 +43,7 @@ fn what_rules_tell_by_calling_a_tool_is_an_answer_and_so_is_what_goes_on_from_it
 }
 
 #[test]
-fn a_recording_and_its_replay_agree_that_there_is_no_answer() {
+fn a_recording_and_its_replay_both_report_no_answer() {
     let machine = Machine::new();
     let ask = |option: &str, words: &str| machine.run(["ask", option, "a.cassette", words]);
     ask("--record", "Write me a poem.").complaint(6);
@@ -57,7 +57,7 @@ fn a_recording_and_its_replay_agree_that_there_is_no_answer() {
 }
 
 #[test]
-fn without_a_model_a_case_is_an_error_though_all_that_it_wants_is_true() {
+fn without_a_model_a_case_is_an_error_even_if_its_checks_would_pass() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Write me a poem.'\n\
         check = [{ not_contains = 'sk-' }, { tool_not_called = '*' }, { finish_reason = 'stop' }]\n";
     let machine = Machine::new().with_file("evals.toml", case);
@@ -76,7 +76,7 @@ fn without_a_model_a_case_is_an_error_though_all_that_it_wants_is_true() {
 }
 
 #[test]
-fn in_a_conversation_a_message_without_an_answer_is_counted_and_told_on_standard_error() {
+fn a_chat_counts_unanswered_messages_and_reports_them_on_standard_error() {
     let machine = Machine::new();
     let done = machine.run_with_input(["chat"], "Write me a poem.\nWhat time is it?\n");
     assert!(done.stderr.contains(HOW_TO_GET_A_MODEL), "{done:?}");
@@ -90,7 +90,7 @@ fn in_a_conversation_a_message_without_an_answer_is_counted_and_told_on_standard
 }
 
 #[test]
-fn a_tool_that_failed_and_was_left_is_told_to_who_wants_to_read_everything() {
+fn a_failed_call_that_was_not_retried_is_reported_only_if_verbose() {
     let turns = || {
         [
             Turn::Calls(&[("read_file", r#"{"path": "missing.txt"}"#)]),
@@ -109,7 +109,7 @@ fn a_tool_that_failed_and_was_left_is_told_to_who_wants_to_read_everything() {
 }
 
 #[test]
-fn a_command_of_the_chat_is_no_question_and_options_may_stand_before_a_command() {
+fn a_chat_command_is_not_a_question_and_options_may_precede_a_command() {
     let machine = Machine::new();
     for words in [&["/model"][..], &["exit"], &["ask", "/session", "trip"]] {
         let told = machine.run(words).complaint(2);
@@ -119,7 +119,7 @@ fn a_command_of_the_chat_is_no_question_and_options_may_stand_before_a_command()
 }
 
 #[test]
-fn a_plan_that_there_is_not_leads_to_what_says_of_plans() {
+fn an_unknown_plan_is_refused_with_a_hint_to_show_the_plans() {
     let machine = Machine::new().with_file("neuraxis.toml", "[plans.team]\nmax_turns = 3\n");
     let told = machine.run(["ask", "--plan", "nope", "Hello"]).complaint(2);
     assert!(told.contains("neuraxis config show plans"), "{told}");
@@ -128,7 +128,7 @@ fn a_plan_that_there_is_not_leads_to_what_says_of_plans() {
 }
 
 #[test]
-fn a_session_is_not_begun_under_what_looks_like_an_id_unless_somebody_says_so() {
+fn a_session_with_an_id_like_name_is_created_only_with_the_new_option() {
     let machine = Machine::new();
     for _ in 0..2 {
         machine.run(["What time is it?"]).stdout_of(0);
@@ -154,7 +154,7 @@ fn a_session_is_not_begun_under_what_looks_like_an_id_unless_somebody_says_so() 
 }
 
 #[test]
-fn a_refusal_names_the_command_that_shows_its_rule() {
+fn a_denial_names_the_command_that_shows_its_rule() {
     // Text in a call's own arguments is not a reference to a rule.
     for call in [
         &[("read_file", r#"{"path": "/etc/passwd"}"#)],
@@ -177,7 +177,7 @@ fn a_refusal_names_the_command_that_shows_its_rule() {
 }
 
 #[test]
-fn what_a_check_of_a_policy_did_not_look_at_is_said() {
+fn an_empty_policy_test_is_reported_and_an_unknown_tool_is_refused() {
     let machine = Machine::new().with_file("empty.toml", "");
     let done = machine.run(["policy", "test", "empty.toml"]);
     assert!(done.stderr.contains("no cases and no rules"), "{done:?}");

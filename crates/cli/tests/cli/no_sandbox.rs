@@ -84,7 +84,7 @@ fn unconfined() -> Machine {
 const EVERYTHING: &str = r#"{"command": "echo ran >> ran; cat ran", "access": ["network", "git"]}"#;
 
 #[test]
-fn without_a_sandbox_the_tool_is_not_offered_and_everybody_hears_why() {
+fn without_a_sandbox_run_command_is_not_offered_and_the_reason_is_given() {
     let machine = Machine::new();
     let done = run(&machine, &["tools", "list"]);
     assert!(!done.stdout.contains("run_command"), "{done:?}");
@@ -127,7 +127,7 @@ fn without_a_sandbox_the_tool_is_not_offered_and_everybody_hears_why() {
 }
 
 #[test]
-fn a_rule_about_commands_that_cannot_run_is_told_of_and_no_error() {
+fn a_rule_about_unavailable_commands_is_a_warning_not_an_error() {
     let rule = "[rules.builds]\ntools = ['run_command']\ncommands = ['make']\nanswer = 'allow'\n";
     let machine = Machine::new().with_file("neuraxis.toml", rule);
     let done = run(&machine, &["ask", "What time is it?"]);
@@ -142,7 +142,7 @@ fn a_rule_about_commands_that_cannot_run_is_told_of_and_no_error() {
 }
 
 #[test]
-fn a_model_that_calls_it_all_the_same_reads_what_is_missing() {
+fn a_model_that_calls_the_missing_tool_anyway_receives_the_reason() {
     let calls = Turn::Calls(&[("run_command", EVERYTHING)]);
     let model = Scripted::start([calls, Turn::Says(&["No commands here."])]);
     let machine = model.machine();
@@ -158,7 +158,7 @@ fn a_model_that_calls_it_all_the_same_reads_what_is_missing() {
 }
 
 #[test]
-fn a_temporary_folder_that_cannot_be_made_is_named_and_no_way_around_the_sandbox() {
+fn a_temporary_folder_that_cannot_be_created_is_named_without_suggesting_unconfined() {
     let machine = Machine::new();
     let run = |arguments: &[&str]| -> Done {
         let mut command = machine.command(arguments);
@@ -180,7 +180,7 @@ fn a_temporary_folder_that_cannot_be_made_is_named_and_no_way_around_the_sandbox
 }
 
 #[test]
-fn a_setting_lets_commands_run_and_says_so() {
+fn the_unconfined_setting_lets_commands_run_and_gives_a_notice() {
     let machine = unconfined();
     let done = run(&machine, &["tools", "call", "run_command", EVERYTHING]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -201,7 +201,7 @@ fn a_setting_lets_commands_run_and_says_so() {
 }
 
 #[test]
-fn an_unconfined_command_is_asked_about_in_every_mode_unless_a_rule_gives_it_all_it_reaches() {
+fn an_unconfined_command_needs_approval_unless_a_rule_grants_all_its_access() {
     let verdict = |machine: &Machine, mode: &str, arguments: &str| {
         let explain = [
             "policy",
@@ -243,7 +243,7 @@ fn an_unconfined_command_is_asked_about_in_every_mode_unless_a_rule_gives_it_all
 }
 
 #[test]
-fn whoever_is_asked_reads_that_nothing_confines_the_command_and_it_runs_once_approved() {
+fn the_approval_states_that_the_command_is_unconfined_and_it_runs_once_approved() {
     let calls = Turn::Calls(&[("run_command", EVERYTHING)]);
     let model = Scripted::start([calls, Turn::Says(&["Built."])]);
     let machine = model.machine();
@@ -268,7 +268,7 @@ fn whoever_is_asked_reads_that_nothing_confines_the_command_and_it_runs_once_app
 }
 
 #[test]
-fn the_folder_of_a_stranger_opens_nothing() {
+fn an_untrusted_folder_cannot_enable_unconfined_commands() {
     let machine = Machine::new().with_untrusted("[tools]\ncommands = 'unconfined'\n");
     let done = run(&machine, &["tools", "call", "run_command", EVERYTHING]);
     assert_eq!(done.code, Some(2), "{done:?}");
@@ -282,7 +282,7 @@ fn the_folder_of_a_stranger_opens_nothing() {
 }
 
 #[test]
-fn where_there_is_a_sandbox_commands_run_in_it_whatever_the_setting_says() {
+fn where_a_sandbox_is_available_commands_run_in_it_despite_the_setting() {
     let machine = unconfined();
     let command = r#"{"command": "echo x > ../escaped"}"#;
     let done = machine.run(["tools", "call", "run_command", command]);

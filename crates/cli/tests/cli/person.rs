@@ -56,7 +56,7 @@ pub(crate) fn wait_for_exit(pty: &mut PtySession) -> i32 {
 }
 
 #[test]
-fn a_conversation_has_answers_commands_completion_and_history() {
+fn a_chat_has_answers_commands_completion_and_history() {
     let machine = Machine::new();
     let mut pty = chat(&machine, &[]);
     type_line(&mut pty, "What time is it?");
@@ -78,7 +78,7 @@ fn a_conversation_has_answers_commands_completion_and_history() {
 }
 
 #[test]
-fn what_was_typed_is_remembered_for_its_owner_alone() {
+fn the_input_history_is_stored_privately_and_recalled() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();
@@ -110,7 +110,7 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
 }
 
 #[test]
-fn what_may_not_be_stored_is_not_remembered_either() {
+fn the_input_history_is_not_stored_when_text_may_not_be_stored() {
     let machine = Machine::new();
     let mut pty = chat(&machine, &["--set", "channels.chat.data.text=false"]);
     type_line(&mut pty, "What time is it?");
@@ -154,7 +154,7 @@ fn a_pasted_command_keeps_its_backslashes() {
 }
 
 #[test]
-fn nobody_is_asked_about_files_of_a_message_that_another_one_keeps_from_going() {
+fn no_file_question_is_asked_for_a_message_that_cannot_be_sent() {
     let machine = Machine::new()
         .with_file(".env", "TOKEN=canary\n")
         .with_file("bin.dat", b"\xff\xfe\x00\x01");
@@ -167,7 +167,7 @@ fn nobody_is_asked_about_files_of_a_message_that_another_one_keeps_from_going() 
 }
 
 #[test]
-fn each_line_that_is_typed_ahead_is_a_message() {
+fn each_line_typed_ahead_is_a_message() {
     let model = Scripted::start([Turn::Says(&["First.\n"]), Turn::Says(&["Second.\n"])]);
     let machine = model.machine();
     let mut pty = chat(&machine, &[]);
@@ -181,7 +181,7 @@ fn each_line_that_is_typed_ahead_is_a_message() {
 }
 
 #[test]
-fn what_is_pasted_while_an_answer_comes_is_one_message() {
+fn text_pasted_while_an_answer_streams_is_one_message() {
     let model = Scripted::start([
         Turn::Stalls("# Beginning\nand then"),
         Turn::Says(&["Understood.\n"]),
@@ -207,7 +207,7 @@ fn what_is_pasted_while_an_answer_comes_is_one_message() {
 }
 
 #[test]
-fn a_long_line_that_is_pasted_while_an_answer_comes_is_one_message() {
+fn a_long_line_pasted_while_an_answer_streams_is_one_message() {
     use rexpect::process::Signal;
 
     let model = Scripted::start([
@@ -236,7 +236,7 @@ fn a_long_line_that_is_pasted_while_an_answer_comes_is_one_message() {
 }
 
 #[test]
-fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
+fn input_that_is_not_utf8_is_dropped_and_the_chat_continues() {
     use std::io::Write;
 
     let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
@@ -256,7 +256,7 @@ fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
+fn ctrl_c_cancels_the_run_and_the_chat_continues() {
     let model = Scripted::start([
         Turn::Stalls("# Beginning\nand then"),
         Turn::Says(&["Here I am.\n"]),
@@ -284,7 +284,7 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
+fn ctrl_c_stops_waiting_for_a_run_and_the_chat_continues() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     killed(&machine);
@@ -301,7 +301,7 @@ fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
 
 /// A shell's user also types in a line editor, which is not the program's own.
 #[test]
-fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
+fn a_background_command_ends_without_changing_terminal_settings() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let script = "set -m; mkfifo said; \"$0\" ask --format events 'Hello?' > said & \
@@ -319,7 +319,7 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
-fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
+fn a_question_is_shown_again_after_the_program_is_stopped_and_continued() {
     use rexpect::process::Signal;
 
     let machine = Machine::new();
@@ -349,7 +349,7 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
 /// Some shells, such as bash but not dash, bring a running program to the foreground without sending it a signal to
 /// continue.
 #[test]
-fn a_question_is_shown_again_once_the_program_is_brought_back_from_the_background() {
+fn a_question_is_shown_again_after_returning_from_the_background() {
     let machine = Machine::new();
     let script = "exec $(command -v bash || echo sh) -c 'set -m; \
                   \"$0\" ask --set modes.moderate.tools.read_only=ask \"What time is it?\"; \
@@ -372,7 +372,7 @@ fn a_question_is_shown_again_once_the_program_is_brought_back_from_the_backgroun
 }
 
 #[test]
-fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
+fn a_background_command_requests_no_approval_and_is_not_stopped() {
     const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
     let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
     let machine = model.machine();
@@ -389,7 +389,7 @@ fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
 }
 
 #[test]
-fn no_line_of_a_question_begins_with_what_the_model_wrote() {
+fn no_line_of_a_question_starts_with_model_text() {
     // A forged line of the program, placed where a terminal would wrap a line of the model's text.
     const CALLS: [(&str, &str); 1] = [(
         "write_file",
@@ -430,7 +430,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
 }
 
 #[test]
-fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
+fn a_call_that_needs_approval_is_shown_and_runs_after_a_yes() {
     let machine = Machine::new();
     let mut pty = open_terminal(
         &machine,
@@ -450,7 +450,7 @@ fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
 }
 
 #[test]
-fn what_is_pasted_at_a_question_allows_nothing() {
+fn text_pasted_at_a_question_approves_nothing() {
     let model = Scripted::start([
         Turn::Calls(&[("current_time", r#"{"time_zone":"Asia/Tokyo"}"#)]),
         Turn::Says(&["Done.\n"]),
@@ -481,7 +481,7 @@ fn what_is_pasted_at_a_question_allows_nothing() {
 }
 
 #[test]
-fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
+fn several_calls_are_approved_one_by_one_and_a_denial_gives_the_model_the_reason() {
     let model = Scripted::start([
         Turn::Calls(&[
             ("current_time", r#"{"time_zone":"Asia/Tokyo"}"#),
@@ -513,7 +513,7 @@ fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
 }
 
 #[test]
-fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
+fn arguments_can_be_edited_in_an_external_editor_before_the_call_runs() {
     let model = Scripted::start([
         Turn::Calls(&[("current_time", r#"{"time_zone":"Asia/Tokyo"}"#)]),
         Turn::Says(&["Done.\n"]),
@@ -557,7 +557,7 @@ fn ctrl_c_at_a_question_stops_the_run() {
 }
 
 #[test]
-fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
+fn a_postponed_question_is_asked_again_when_the_chat_is_resumed() {
     let store = ["--set", "store.url=sqlite://sessions.db"];
     let settings = [&READING_ASKS[..], &store].concat();
     let machine = Machine::new();
@@ -594,7 +594,7 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
 }
 
 #[test]
-fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
+fn a_question_decided_elsewhere_is_withdrawn_and_names_the_user() {
     let store = ["--set", "store.url=sqlite://sessions.db"];
     let settings = [&READING_ASKS[..], &store].concat();
     let machine = Machine::new();
@@ -634,7 +634,7 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
 
 /// While the user's slow editor is open, the decision is made elsewhere.
 #[test]
-fn an_answer_that_comes_too_late_is_told_so() {
+fn a_late_answer_is_reported_as_too_late() {
     use std::os::unix::fs::PermissionsExt;
 
     let script = "#!/bin/sh\nrun=$(\"$OURS\" runs list --set store.url=sqlite://sessions.db --format json \
@@ -666,7 +666,7 @@ fn an_answer_that_comes_too_late_is_told_so() {
 }
 
 #[test]
-fn a_long_paragraph_is_seen_while_it_is_being_written() {
+fn a_long_paragraph_is_shown_while_it_is_being_written() {
     let model = Scripted::start([Turn::Stalls("This **is** all that there is so f")]);
     let machine = model.machine();
     let mut pty = chat(&machine, &[]);
@@ -682,7 +682,7 @@ fn a_long_paragraph_is_seen_while_it_is_being_written() {
 }
 
 #[test]
-fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
+fn no_control_character_from_a_model_reaches_the_terminal() {
     let model = Scripted::start([
         Turn::Thinks(
             "\u{1b}]0;pwned-thought\u{7}",
@@ -746,7 +746,7 @@ fn is_trusted(machine: &Machine) -> bool {
 }
 
 #[test]
-fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
+fn trust_in_a_file_is_asked_once_and_a_no_is_remembered() {
     let machine = Machine::new().with_untrusted(LOOSER);
     let mut pty = open_terminal(&machine, &["ask", "What time is it?"]);
     pty.exp_string("modes.moderate.max_turns = 30").unwrap();
@@ -781,7 +781,7 @@ fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
 }
 
 #[test]
-fn only_a_clear_no_is_remembered_of_a_question_about_trust() {
+fn only_an_explicit_no_to_a_trust_question_is_remembered() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for answer in ["", "later"] {
         let mut pty = open_terminal(&machine, &["ask", "What time is it?"]);
@@ -802,7 +802,7 @@ fn only_a_clear_no_is_remembered_of_a_question_about_trust() {
 }
 
 #[test]
-fn what_is_to_be_deleted_is_asked_about_with_whole_ids() {
+fn deletion_is_confirmed_with_complete_ids() {
     const IDS: [&str; 3] = [
         "a-trip-to-the-other-end-of-the-world",
         "a-trip-to-the-very-middle-of-the-earth",
@@ -829,7 +829,7 @@ fn what_is_to_be_deleted_is_asked_about_with_whole_ids() {
 }
 
 #[test]
-fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
+fn no_trust_question_is_asked_for_a_file_too_long_to_show() {
     let models = (0..100).map(|n| format!("[models.a{n:04}]\nprovider = 'offline'\n"));
     let models: String = models.collect();
     let commands = "'git status', ".repeat(200);
@@ -864,7 +864,7 @@ fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
 }
 
 #[test]
-fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
+fn no_line_of_a_file_to_be_trusted_can_imitate_the_program() {
     let text = format!(
         "[store]\nurl = '{}nothing else is changed'\n",
         "x ".repeat(200)
@@ -894,7 +894,7 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
 }
 
 #[test]
-fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_ours() {
+fn no_line_of_project_instructions_to_be_trusted_can_imitate_the_program() {
     let text = format!("{}it is trusted\n", "x ".repeat(100));
     let machine = Machine::new().with_file("AGENTS.md", text);
     let mut pty = open_terminal(&machine, &["trust", "add"]);
@@ -914,7 +914,7 @@ fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_our
 }
 
 #[test]
-fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
+fn no_trust_question_is_asked_with_machine_readable_output() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for format in ["json", "events"] {
         let mut pty = open_terminal(&machine, &["ask", "--format", format, "What time is it?"]);
@@ -926,7 +926,7 @@ fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
 }
 
 #[test]
-fn what_is_added_by_a_person_is_what_was_shown() {
+fn trust_applies_to_the_content_that_was_shown() {
     let machine = Machine::new().with_untrusted(LOOSER);
     let mut pty = open_terminal(&machine, &["trust", "add"]);
     pty.exp_string("Trust it?").unwrap();

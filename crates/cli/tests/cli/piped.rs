@@ -23,7 +23,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
 }
 
 #[test]
-fn a_question_without_a_command_is_asked_and_what_is_piped_in_goes_with_it() {
+fn a_question_without_a_command_is_asked_with_the_piped_input() {
     let model = Scripted::start([Turn::Says(&["A bug."])]);
     let machine = model.machine();
     let done = pipe(&machine, &["Review this change"], "+let x = 1;\n");
@@ -35,7 +35,7 @@ fn a_question_without_a_command_is_asked_and_what_is_piped_in_goes_with_it() {
 }
 
 #[test]
-fn several_words_are_one_question_and_nothing_goes_with_it_where_nothing_was_piped() {
+fn several_words_are_one_question_and_nothing_is_attached_without_piped_input() {
     let model = Scripted::start([Turn::Says(&["Noon."])]);
     let done = run(&model.machine(), &["what", "time", "is", "it"]);
     assert_eq!(done.stdout_of(0), "Noon.\n");
@@ -43,7 +43,7 @@ fn several_words_are_one_question_and_nothing_goes_with_it_where_nothing_was_pip
 }
 
 #[test]
-fn an_image_is_piped_in_and_given_as_a_file() {
+fn an_image_can_be_piped_in_or_given_as_a_file() {
     for is_piped in [true, false] {
         let model = Scripted::start([Turn::Says(&["A cat."])]);
         let machine = model.machine().with_file("shot.png", PNG);
@@ -59,7 +59,7 @@ fn an_image_is_piped_in_and_given_as_a_file() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_before_anything_is_asked() {
+fn unsendable_piped_input_is_refused_before_any_model_call() {
     let model = Scripted::start([]);
     let archive = b"PK\x03\x04 in truth an archive\0";
     let complaint = pipe(&model.machine(), &["What is it?"], archive).complaint(2);
@@ -71,7 +71,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is_asked() {
 }
 
 #[test]
-fn a_mistyped_command_is_no_question() {
+fn a_mistyped_command_is_not_a_question() {
     for (line, meant) in [
         (&["sesions", "list"][..], "did you mean sessions?"),
         (&["doctr"], "did you mean doctor?"),
@@ -98,7 +98,7 @@ fn a_failure_leaves_standard_output_empty() {
 }
 
 #[test]
-fn a_limit_that_leaves_no_answer_has_an_exit_code_of_its_own_and_one_that_leaves_one_is_answered() {
+fn a_run_that_ends_at_a_limit_without_an_answer_has_its_own_exit_code() {
     const CALL: Turn = Turn::Calls(&[("calculate", r#"{"expression":"1+1"}"#)]);
     let limit = ["--set", "modes.moderate.max_turns=1", "Add up"];
     // Neither the last answer nor the call without tools returns any text.
@@ -110,7 +110,7 @@ fn a_limit_that_leaves_no_answer_has_an_exit_code_of_its_own_and_one_that_leaves
 }
 
 #[test]
-fn a_call_that_was_denied_because_nobody_could_be_asked_has_an_exit_code_of_its_own() {
+fn a_call_denied_because_no_approval_was_possible_has_its_own_exit_code() {
     const WRITE: Turn = Turn::Calls(&[("write_file", r#"{"path":"a","content":"b"}"#)]);
     let model = Scripted::start([WRITE, Turn::Says(&["I may not."])]);
     let done = run(&model.machine(), &["--channel", "code_task", "Write it"]);
@@ -119,7 +119,7 @@ fn a_call_that_was_denied_because_nobody_could_be_asked_has_an_exit_code_of_its_
 }
 
 #[test]
-fn a_run_that_waits_as_it_was_told_to_is_no_error() {
+fn a_run_that_waits_as_requested_is_not_an_error() {
     let ask = [
         "ask",
         "--wait",
@@ -133,7 +133,7 @@ fn a_run_that_waits_as_it_was_told_to_is_no_error() {
 }
 
 #[test]
-fn a_run_that_nobody_reads_the_end_of_is_no_success() {
+fn a_run_whose_output_is_not_read_does_not_exit_successfully() {
     let machine = Machine::new();
     let mut command = machine.command(["ask", "--session", "s", "What time is it?"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -146,7 +146,7 @@ fn a_run_that_nobody_reads_the_end_of_is_no_success() {
 
 #[cfg(unix)]
 #[test]
-fn whoever_pipes_something_in_is_asked_at_the_terminal() {
+fn approvals_are_requested_at_the_terminal_even_if_input_is_piped() {
     use rexpect::reader::Options;
     use rexpect::session::spawn_with_options;
 
@@ -181,7 +181,7 @@ fn whoever_pipes_something_in_is_asked_at_the_terminal() {
 
 #[cfg(unix)]
 #[test]
-fn silence_on_standard_input_is_told_of() {
+fn waiting_for_standard_input_is_reported() {
     let machine = Machine::new();
     let mut command = machine.command(["What time is it?"]);
     let mut child = command

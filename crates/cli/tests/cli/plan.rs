@@ -5,7 +5,7 @@ use crate::scripted::{Scripted, Turn};
 const PLAN: &str = r#"{"steps":[{"step":"Read the map","status":"done"},{"step":"Dig","status":"in_progress"},{"step":"Rest","status":"pending"}]}"#;
 
 #[test]
-fn a_plan_is_shown_as_a_checklist_and_told_to_the_next_run() {
+fn a_plan_is_shown_as_a_checklist_and_given_to_the_next_run() {
     let model = Scripted::start([
         Turn::Calls(&[("update_plan", PLAN)]),
         Turn::Says(&["Planned."]),

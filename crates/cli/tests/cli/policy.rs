@@ -25,7 +25,7 @@ fn a_decision_is_explained_as_a_table_with_reasons() {
 }
 
 #[test]
-fn a_call_is_judged_with_the_rule_and_its_line() {
+fn a_call_is_decided_by_the_rule_at_its_line() {
     let machine = Machine::new().with_file("neuraxis.toml", format!("# mine\n{NO_SECRETS}"));
     let explain = |path: &str| {
         let arguments = format!("{{\"path\":\"{path}\"}}");
@@ -57,7 +57,7 @@ fn a_call_is_judged_with_the_rule_and_its_line() {
 }
 
 #[test]
-fn of_a_call_the_verdict_stands_first_with_its_rule_and_reason_and_no_other_reasons() {
+fn for_a_call_the_verdict_is_shown_first_with_its_rule_and_reason() {
     let machine = Machine::new().with_file("neuraxis.toml", NO_SECRETS);
     let command = [
         "policy",
@@ -77,7 +77,7 @@ fn of_a_call_the_verdict_stands_first_with_its_rule_and_reason_and_no_other_reas
 }
 
 #[test]
-fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_found() {
+fn with_tool_search_explain_shows_which_tools_are_up_front_and_on_demand() {
     let machine = Machine::new();
     let explain = |above: &str, format: &str| {
         let above = format!("tools.search_above={above}");
@@ -116,7 +116,7 @@ fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_fou
 }
 
 #[test]
-fn what_cannot_be_explained_is_wrong_usage() {
+fn a_request_that_cannot_be_explained_is_a_usage_error() {
     let machine = Machine::new();
     for (arguments, expected) in [
         (
@@ -154,7 +154,7 @@ fn what_cannot_be_explained_is_wrong_usage() {
 }
 
 #[test]
-fn a_policy_file_is_checked_with_its_place() {
+fn a_policy_check_reports_the_location_of_each_problem() {
     let machine = Machine::new()
         .with_file(
             "good.toml",
@@ -186,7 +186,7 @@ fn a_policy_file_is_checked_with_its_place() {
 }
 
 #[test]
-fn what_a_check_finds_is_said_once() {
+fn a_policy_check_reports_each_finding_once() {
     let rule = |name: &str, tool: &str| {
         format!("[rules.{name}]\nanswer = 'allow'\ntools = ['{tool}']\ncommands = ['git log **']\n")
     };
@@ -209,7 +209,7 @@ fn what_a_check_finds_is_said_once() {
 }
 
 #[test]
-fn a_rule_that_names_a_function_is_told_who_gives_it() {
+fn the_hint_for_an_unknown_rule_function_names_the_builder_method() {
     let text = "[rules.r]\nanswer = 'deny'\ntools = ['read_file']\nwhen = 'is_of_another'\n";
     let machine = Machine::new().with_file("when.toml", text);
     let done = machine.run(["policy", "check", "when.toml"]);
@@ -222,7 +222,7 @@ fn a_rule_that_names_a_function_is_told_who_gives_it() {
 }
 
 #[test]
-fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
+fn tools_that_are_currently_unavailable_are_a_warning_in_every_command() {
     let tools = "['shop__query', 'github__list_*', 'web_search', 'web_s*']";
     let text = format!("[rules.r]\nanswer = 'ask'\ntools = {tools}\n");
     let machine = Machine::new().with_file("later.toml", text);
@@ -253,7 +253,7 @@ fn policies_of_the_guides() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_policy_in_the_guides_can_be_used_with_the_tools_there_are() {
+fn every_policy_in_the_guides_is_valid_with_the_current_tools() {
     let blocks = policies_of_the_guides();
     assert!(blocks.len() >= 8, "{}", blocks.len());
     for block in blocks {
@@ -278,7 +278,7 @@ fn every_policy_in_the_guides_can_be_used_with_the_tools_there_are() {
 }
 
 #[test]
-fn cases_are_run_and_a_failing_one_is_shown_with_exit_code_1() {
+fn policy_cases_run_and_a_failing_one_gives_exit_code_1() {
     let cases = "
 [rules.no-network]
 answer = 'deny'
@@ -323,7 +323,7 @@ expect = 'EXPECTED'
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_told_instead_of_judged() {
+fn invalid_arguments_are_reported_instead_of_judged() {
     let machine = Machine::new();
     let explain = |more: &[&str]| {
         let command = [
@@ -404,7 +404,7 @@ fn judged(machine: &Machine, arguments: &Value) -> Value {
 }
 
 #[test]
-fn a_command_that_no_parser_should_meet_is_judged_at_once() {
+fn a_pathological_command_is_judged_without_delay() {
     let machine = Machine::new().with_file("rules.toml", LOOK_AROUND);
     let long = format!("sh -c \"{}\"", "git log 'a' $(sh -c b) ".repeat(340));
     for command in ["<<\"\" ", "ls <<'' ", "<<$[''(${", "$(<<E\n)\nE", &long] {
@@ -414,7 +414,7 @@ fn a_command_that_no_parser_should_meet_is_judged_at_once() {
 }
 
 #[test]
-fn rules_that_look_around_run_no_code_and_read_no_secrets() {
+fn the_look_around_rules_neither_run_code_nor_read_secrets() {
     let machine = Machine::new().with_file("rules.toml", LOOK_AROUND);
     for (command, expected) in [
         ("git status && git log --oneline -5 && cargo test", "allow"),
@@ -434,7 +434,7 @@ fn rules_that_look_around_run_no_code_and_read_no_secrets() {
 }
 
 #[test]
-fn a_list_of_denied_commands_is_held_against_scripts_and_runners() {
+fn denied_commands_are_matched_inside_scripts_and_wrappers() {
     let rules = "
 [rules.all]
 answer = 'allow'
@@ -460,7 +460,7 @@ commands = ['curl', 'git push']
 }
 
 #[test]
-fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_that_never_match() {
+fn policy_check_warns_of_far_reaching_commands_and_refuses_rules_that_never_match() {
     let dead = "[rules.r]\nanswer = 'deny'\ntools = ['read_file']\ncommands = ['rm']\n";
     let machine = Machine::new()
         .with_file("rules.toml", LOOK_AROUND)
@@ -485,7 +485,7 @@ fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_tha
 }
 
 #[test]
-fn a_check_refuses_misspelled_arguments_and_paths_out_of_the_root() {
+fn policy_check_refuses_misspelled_arguments_and_paths_outside_the_root() {
     let sums =
         "[rules.sums]\nanswer = 'deny'\ntools = ['calculate']\nvalues = { expresion = ['*'] }\n";
     let etc = "[rules.etc]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['/etc/**']\n";

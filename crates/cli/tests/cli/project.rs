@@ -8,7 +8,7 @@ const LOOSER: &str = "[modes.moderate]\nmax_turns = 30\n";
 const NOTE: &str = "note: ./neuraxis.toml is not trusted; ignored: modes.moderate.max_turns (neuraxis trust show)\n";
 
 #[test]
-fn what_is_ignored_is_a_note_on_standard_error_in_every_format() {
+fn ignored_settings_are_noted_on_standard_error_in_every_format() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for format in ["text", "json", "events"] {
         let done = machine.run(["ask", "--format", format, "What time is it?"]);
@@ -21,7 +21,7 @@ fn what_is_ignored_is_a_note_on_standard_error_in_every_format() {
 }
 
 #[test]
-fn what_is_not_found_may_stand_in_what_is_ignored() {
+fn an_unknown_name_is_reported_with_the_file_that_was_ignored() {
     let text = "[channels.team]\nagent = 'lead'\n[agents.lead]\ninstructions = 'Lead.'\n";
     let machine = Machine::new().with_untrusted(text);
     for asked in [
@@ -38,7 +38,7 @@ fn what_is_not_found_may_stand_in_what_is_ignored() {
 }
 
 #[test]
-fn it_holds_where_it_is_trusted_or_named_and_needs_no_note() {
+fn a_trusted_or_named_file_applies_without_a_note() {
     let trusted = Machine::new().with_file("neuraxis.toml", LOOSER);
     let named = Machine::new().with_untrusted(LOOSER);
     for (machine, flags) in [(trusted, &[][..]), (named, &["--config", "neuraxis.toml"])] {
@@ -55,7 +55,7 @@ fn it_holds_where_it_is_trusted_or_named_and_needs_no_note() {
 }
 
 #[test]
-fn a_user_who_forbade_it_in_an_earlier_version_is_told_that_it_is_the_rule_now() {
+fn an_obsolete_project_policy_setting_is_reported() {
     let machine = Machine::new().with_untrusted(LOOSER);
     let done = machine.run([
         "ask",
@@ -72,7 +72,7 @@ fn a_user_who_forbade_it_in_an_earlier_version_is_told_that_it_is_the_rule_now()
 }
 
 #[test]
-fn it_cannot_say_itself_how_far_it_is_trusted() {
+fn a_project_file_cannot_set_its_own_trust() {
     let text = format!("[config]\nproject_policy = 'full'\n{LOOSER}");
     let machine = Machine::new().with_untrusted(text);
     let done = machine.run(["ask", "What time is it?"]);

@@ -25,7 +25,7 @@ fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn the_model_is_told_to_digest_more_than_two_results_of_a_turn() {
+fn the_model_is_asked_to_digest_more_than_two_results_of_a_turn() {
     const TWO: &[(&str, &str)] = &[
         ("calculate", r#"{"expression":"1+1"}"#),
         ("calculate", r#"{"expression":"2+2"}"#),
@@ -60,7 +60,7 @@ fn two_long_questions(machine: &Machine) -> Vec<Value> {
 }
 
 #[test]
-fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
+fn the_context_size_reported_by_the_server_is_respected_before_it_overflows() {
     const PROPERTIES: &str = r#"{"default_generation_settings":{"n_ctx":2048},"total_slots":1}"#;
     let answers = || std::iter::repeat_n(Turn::Says(&["So be it."]), 4);
     let model = Scripted::with_detail(PROPERTIES, answers());
@@ -82,7 +82,7 @@ fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
 }
 
 #[test]
-fn a_model_that_its_server_still_loads_is_waited_for_and_that_takes_nothing_from_the_runs_time() {
+fn waiting_for_a_model_that_is_loading_does_not_count_toward_the_deadline() {
     let loads = std::iter::repeat_n(Turn::Loads, 4);
     let model = Scripted::start(loads.chain([Turn::Says(&["Good morning."])]));
     let machine = machine(&model, "");
@@ -98,7 +98,7 @@ fn a_model_that_its_server_still_loads_is_waited_for_and_that_takes_nothing_from
 
 #[cfg(unix)]
 #[test]
-fn waiting_for_a_model_that_its_server_loads_ends_with_ctrl_c() {
+fn ctrl_c_ends_waiting_for_a_model_that_is_loading() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Loads, 400));
     let machine = machine(&model, "");
     let arguments = [
@@ -130,7 +130,7 @@ fn waiting_for_a_model_that_its_server_loads_ends_with_ctrl_c() {
 }
 
 #[test]
-fn a_server_that_says_nothing_until_the_time_is_up_is_named_as_the_reason() {
+fn a_server_that_stays_silent_until_the_deadline_is_named_as_the_reason() {
     let model = Scripted::start([Turn::Stalls(""), Turn::Stalls("")]);
     let machine = machine(&model, "");
     let deadline = "modes.moderate.deadline=1s";
@@ -143,7 +143,7 @@ fn a_server_that_says_nothing_until_the_time_is_up_is_named_as_the_reason() {
 }
 
 #[test]
-fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked() {
+fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_called() {
     let model = Scripted::start([Turn::Says(&["I should not have been asked."])]);
     let url = model.url();
     let text = format!("[models.coding]\nprovider = 'llama'\nbase_url = '{url}'\n");
@@ -162,7 +162,7 @@ fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked() {
 }
 
 #[test]
-fn the_role_and_the_model_that_are_explained_are_those_that_answer() {
+fn policy_explain_names_the_role_and_model_that_answer() {
     let model = Scripted::start([Turn::Says(&["Noon."])]);
     let machine = machine(&model, "model = 'tiny'\n");
     let question = "What time is it?";
@@ -186,7 +186,7 @@ fn the_role_and_the_model_that_are_explained_are_those_that_answer() {
 }
 
 #[test]
-fn the_plan_of_the_server_is_shown_among_the_values_in_force() {
+fn config_show_includes_the_server_plan() {
     let machine = Machine::new();
     let arguments = ["config", "show", "--set", "server.plan=basic"];
     let shown = machine.run(arguments).stdout_of(0);

@@ -25,7 +25,7 @@ fn answering() -> Scripted {
 }
 
 #[test]
-fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
+fn a_prompt_is_asked_by_name_with_its_arguments_filled_in() {
     let model = answering();
     let machine = model
         .machine()
@@ -52,7 +52,7 @@ fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
 }
 
 #[test]
-fn in_a_chat_a_prompt_is_a_command_of_its_name_and_a_command_counts_before_it() {
+fn in_a_chat_a_prompt_is_a_command_and_built_in_commands_take_precedence() {
     let model = answering();
     let machine = model
         .machine()
@@ -71,7 +71,7 @@ fn in_a_chat_a_prompt_is_a_command_of_its_name_and_a_command_counts_before_it() 
 }
 
 #[test]
-fn in_a_chat_what_follows_the_name_of_a_prompt_is_asked_as_it_was_written() {
+fn in_a_chat_the_arguments_of_a_prompt_are_passed_unchanged() {
     let model = answering();
     let machine = with_prompt(model.machine(), "fix", "Fix this: $ARGUMENTS");
     let given = r#"#12 in C:\src, "as it is"  # not a comment"#;
@@ -80,7 +80,7 @@ fn in_a_chat_what_follows_the_name_of_a_prompt_is_asked_as_it_was_written() {
 }
 
 #[test]
-fn the_prompts_of_a_project_count_once_it_is_trusted() {
+fn the_prompts_of_a_project_apply_once_it_is_trusted() {
     let machine = Machine::new().with_untrusted(SECTION);
     let told = machine.run(["-p", "greet", "Ada"]).complaint(2);
     assert!(told.contains("unknown prompt"), "{told}");
@@ -92,7 +92,7 @@ fn the_prompts_of_a_project_count_once_it_is_trusted() {
 }
 
 #[test]
-fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
+fn compact_summarizes_earlier_messages_and_later_runs_receive_the_summary() {
     // A summary is used only if it is shorter than what it replaces.
     let long: &'static str = "A long answer. ".repeat(300).leak();
     let pieces: &'static [&'static str] = vec![long].leak();
@@ -130,7 +130,7 @@ fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
 }
 
 #[test]
-fn without_a_model_nothing_is_summed_up() {
+fn without_a_model_compact_is_an_error() {
     let machine = Machine::new();
     let done = machine.run_with_input(["chat"], "What time is it?\n/compact\n");
     assert!(done.stderr.contains("needs a language model"), "{done:?}");

@@ -48,7 +48,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
 }
 
 #[test]
-fn the_same_question_is_answered_alike_whoever_the_provider_is() {
+fn the_same_question_is_answered_alike_by_every_provider() {
     for flags in [&[][..], &["--no-stream"]] {
         for (path, section) in sections("URL") {
             let provider = Provider::start(Behavior::Works);
@@ -82,7 +82,7 @@ fn the_same_question_is_answered_alike_whoever_the_provider_is() {
 }
 
 #[test]
-fn a_model_that_takes_no_tools_answers_without_them_and_the_user_is_warned() {
+fn a_model_without_tool_support_answers_without_tools_and_a_warning_is_given() {
     let provider = Provider::start(Behavior::TakesNoTools);
     let [_, (_, section), ..] = sections(&provider.url());
     let done = run(&machine(&section), &["ask", "What time is it?"]);
@@ -112,7 +112,7 @@ fn each_role_has_its_own_provider() {
 }
 
 #[test]
-fn the_proxy_that_the_environment_names_is_asked_but_not_for_a_server_on_this_machine() {
+fn the_proxy_from_the_environment_is_used_except_for_a_local_server() {
     for (_, section) in sections("URL") {
         let (proxy, local) = (
             Provider::start(Behavior::Works),
@@ -141,7 +141,7 @@ fn the_proxy_that_the_environment_names_is_asked_but_not_for_a_server_on_this_ma
 }
 
 #[test]
-fn a_proxy_of_the_environment_that_speaks_no_http_is_named() {
+fn a_non_http_proxy_from_the_environment_is_named() {
     for (_, section) in sections("http://models.example") {
         let machine = machine(&section);
         let mut command = machine.command(["models", "--format", "json"]);
@@ -161,7 +161,7 @@ fn a_proxy_of_the_environment_that_speaks_no_http_is_named() {
 }
 
 #[test]
-fn a_key_that_is_refused_is_not_repeated_though_the_server_does() {
+fn a_refused_key_is_not_printed_even_if_the_server_repeats_it() {
     for (_, section) in sections("URL") {
         let provider = Provider::start(Behavior::RefusesKey);
         let machine = machine(&section.replace("URL", &provider.url()));
@@ -182,7 +182,7 @@ fn a_key_that_is_refused_is_not_repeated_though_the_server_does() {
 }
 
 #[test]
-fn a_configuration_that_cannot_serve_is_refused_with_exit_code_2_before_anything_is_sent() {
+fn an_unusable_model_configuration_exits_with_code_2_before_anything_is_sent() {
     let url = nobody();
     for (text, expected) in [
         (
@@ -221,7 +221,7 @@ fn a_configuration_that_cannot_serve_is_refused_with_exit_code_2_before_anything
 }
 
 #[test]
-fn a_key_found_in_its_usual_variable_serves_and_the_user_is_told() {
+fn a_key_in_its_usual_variable_is_used_and_reported() {
     let provider = Provider::start(Behavior::Works);
     let machine = Machine::new();
     for (key, url, told) in [
@@ -250,7 +250,7 @@ fn a_key_found_in_its_usual_variable_serves_and_the_user_is_told() {
 }
 
 #[test]
-fn the_configuration_is_shown_without_keys_whoever_the_provider_is() {
+fn the_configuration_is_shown_without_keys_for_every_provider() {
     for (_, section) in sections("http://me:sk-canary-1@127.0.0.1:9") {
         let shown = run(&machine(&section), &["config", "show"]).stdout_of(0);
         for expected in [

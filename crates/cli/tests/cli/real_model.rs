@@ -41,7 +41,7 @@ fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 #[test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-fn a_question_about_this_machine_gathers_readings_with_the_real_tool_and_is_answered_from_them() {
+fn system_health_answers_from_readings_of_the_real_tool() {
     let server = LlamaServer::start();
     let events = events(
         &server,
@@ -102,7 +102,7 @@ fn a_tool_call_is_streamed_run_and_followed_by_a_streamed_answer() {
 
 #[test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-fn a_model_that_never_stops_calling_is_cut_at_max_turns_and_still_answers() {
+fn a_model_that_keeps_calling_tools_is_stopped_at_max_turns_and_still_answers() {
     let server = LlamaServer::start();
     let events = events(&server, &["--mode", "conservative", "Go on forever."]);
     assert_eq!(of_kind(&events, "max_turns_reached")[0]["turns"], 3);
@@ -148,7 +148,7 @@ fn two_calls_in_one_reply_run_as_one_batch() {
 
 #[test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-fn reasoning_is_streamed_apart_from_the_answer() {
+fn reasoning_is_streamed_separately_from_the_answer() {
     let server = LlamaServer::start();
     // In conservative mode, in which it calls nothing, the model is told not to think: a longer reply leaves room for
     // it.
@@ -177,7 +177,7 @@ fn the_models_of_a_real_server_are_listed_with_its_context_size() {
 
 #[test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-fn the_doctor_asks_a_real_server_whole_and_streamed() {
+fn doctor_checks_a_real_server_with_and_without_streaming() {
     let server = LlamaServer::start();
     let done = machine(&server).run(["doctor", "--format", "json"]);
     let report: Value = serde_json::from_str(&done.stdout_of(0)).unwrap();
@@ -198,7 +198,7 @@ fn the_doctor_asks_a_real_server_whole_and_streamed() {
 
 #[test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-fn what_a_real_server_said_is_replayed_without_it() {
+fn a_recording_of_a_real_server_replays_without_it() {
     let server = LlamaServer::start();
     let machine = machine(&server);
     let recorded = machine.run(["ask", "--record", "it.cassette", "What time is it?"]);

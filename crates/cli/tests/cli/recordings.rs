@@ -23,7 +23,7 @@ fn recorded(machine: &Machine, question: &[&str]) -> String {
 }
 
 #[test]
-fn what_was_recorded_is_answered_again_without_a_server_and_without_the_key() {
+fn a_recording_replays_without_a_server_and_without_the_key() {
     let provider = Provider::start(Behavior::Works);
     let section = format!(
         "provider = 'openai'\nmodel = 'gpt-test'\nbase_url = '{}'",
@@ -63,7 +63,7 @@ fn what_was_recorded_is_answered_again_without_a_server_and_without_the_key() {
 }
 
 #[test]
-fn a_run_with_readings_that_never_repeat_is_replayed_too() {
+fn a_run_with_changing_readings_replays_unless_tool_results_are_compared() {
     let machine = offline();
     let question = ["--channel", "system_health", "How is this machine?"];
     let answer = recorded(&machine, &question);
@@ -75,7 +75,7 @@ fn a_run_with_readings_that_never_repeat_is_replayed_too() {
 }
 
 #[test]
-fn a_recording_in_the_project_answers_there_and_closes_nothing_to_commands() {
+fn a_recording_in_the_project_replays_and_does_not_restrict_commands() {
     let turns = [
         Turn::Calls(&[(
             "run_command",
@@ -105,7 +105,7 @@ fn a_recording_in_the_project_answers_there_and_closes_nothing_to_commands() {
 }
 
 #[test]
-fn a_replay_asks_what_fitted_the_context_of_the_recorded_model() {
+fn a_replay_uses_the_context_size_of_the_recorded_model() {
     let model = Scripted::start([Turn::Says(&["I am."])]);
     // Too few tokens for the definitions of all tools.
     let section = format!(
@@ -123,7 +123,7 @@ fn a_replay_asks_what_fitted_the_context_of_the_recorded_model() {
 }
 
 #[test]
-fn a_question_that_was_not_recorded_fails_with_what_differs() {
+fn a_question_that_was_not_recorded_fails_and_shows_the_difference() {
     let machine = offline();
     recorded(&machine, &[QUESTION]);
     let done = machine.run(["ask", "--replay", "it.cassette", "How late is it?"]);
@@ -145,7 +145,7 @@ fn a_question_that_was_not_recorded_fails_with_what_differs() {
 }
 
 #[test]
-fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
+fn unplayed_recordings_are_a_warning_and_with_strict_an_error() {
     let machine = offline().with_file("notes.txt", "the treasure is under the oak\n");
     recorded(&machine, &[QUESTION]);
     // The same recording, followed by another one.
@@ -173,7 +173,7 @@ fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
 }
 
 #[test]
-fn that_a_key_is_a_word_of_the_request_is_told_where_it_is_recorded() {
+fn recording_a_request_that_contains_the_key_as_a_word_gives_a_warning() {
     let model = Scripted::start([Turn::Says(&["Yes."]), Turn::Says(&["Yes."])]);
     let machine = model.machine();
     for (key, file, is_told) in [
@@ -189,7 +189,7 @@ fn that_a_key_is_a_word_of_the_request_is_told_where_it_is_recorded() {
 }
 
 #[test]
-fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
+fn a_recording_that_cannot_be_created_or_read_is_refused_with_a_hint() {
     let machine = offline()
         .with_file("there.cassette", "mine")
         .with_file("wrong.cassette", "hello\n");
@@ -237,7 +237,7 @@ fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_question_that_is_refused_leaves_no_recording() {
+fn a_refused_question_leaves_no_recording() {
     let machine = offline();
     let ask = ["ask", "--record", "it.cassette", "--mode", "yolo", QUESTION];
     machine.run(ask).complaint(2);
@@ -245,7 +245,7 @@ fn a_question_that_is_refused_leaves_no_recording() {
 }
 
 #[test]
-fn a_recording_can_stand_behind_a_role() {
+fn a_recording_can_serve_a_role() {
     let machine = offline();
     let answer = recorded(&machine, &[QUESTION]);
     let machine = machine.with_file(
@@ -263,7 +263,7 @@ fn a_recording_can_stand_behind_a_role() {
 }
 
 #[test]
-fn a_recording_behind_a_role_answers_a_question_that_a_pattern_matches() {
+fn a_recording_that_serves_a_role_answers_a_redacted_question() {
     let model = Scripted::start([Turn::Says(&["A customer."])]);
     let machine = model.machine();
     let telemetry = "[telemetry]\nredact = ['CUST-\\d+']\n";
@@ -283,7 +283,7 @@ fn a_recording_behind_a_role_answers_a_question_that_a_pattern_matches() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_recording_that_the_disk_cannot_take_ends_before_the_exchange_that_does_not_fit() {
+fn a_recording_on_a_full_disk_ends_before_the_exchange_that_does_not_fit() {
     let machine = offline();
     let flags = ["--set", "store.url=memory:", "--record"];
     let question = "What time is it?";
@@ -314,7 +314,7 @@ fn a_recording_that_the_disk_cannot_take_ends_before_the_exchange_that_does_not_
 }
 
 #[test]
-fn flags_that_contradict_each_other_are_wrong_usage() {
+fn contradictory_recording_options_are_a_usage_error() {
     for flags in [
         &["--record", "a", "--replay", "b"][..],
         &["--speed", "recorded"],

@@ -49,7 +49,7 @@ fn ask_with(machine: &Machine, more: &[&str]) -> Value {
 }
 
 #[test]
-fn deep_research_plans_reads_in_parallel_closes_a_gap_and_cites_only_what_was_read() {
+fn deep_research_plans_reads_in_parallel_closes_a_gap_and_cites_only_pages_it_read() {
     let topics = TOPICS.map(str::to_owned);
     let (model, site) = (Model::start(&topics), web::pages());
     let search = web::search(&site);
@@ -105,7 +105,7 @@ fn deep_research_plans_reads_in_parallel_closes_a_gap_and_cites_only_what_was_re
 }
 
 #[test]
-fn a_page_is_fetched_once_a_run_however_many_researchers_read_it() {
+fn a_page_is_fetched_once_per_run_however_many_researchers_read_it() {
     let topics = ["tides", "tides of the sea"].map(str::to_owned);
     let (model, site) = (Model::start(&topics), web::pages());
     let search = web::search(&site);
@@ -119,7 +119,7 @@ fn a_page_is_fetched_once_a_run_however_many_researchers_read_it() {
 }
 
 #[test]
-fn when_its_time_is_up_research_answers_with_what_was_read_by_then() {
+fn research_that_reaches_its_deadline_answers_from_the_pages_read_so_far() {
     let topics = TOPICS.map(str::to_owned);
     let (model, site) = (Model::losing_the_last(&topics), web::pages());
     let search = web::search(&site);
@@ -134,7 +134,7 @@ fn when_its_time_is_up_research_answers_with_what_was_read_by_then() {
 }
 
 #[test]
-fn research_for_which_nothing_searches_says_so_before_it_begins() {
+fn research_without_a_search_service_reports_that_none_is_configured() {
     let question = [
         "ask",
         "--channel=deep_research",
@@ -154,7 +154,7 @@ fn research_for_which_nothing_searches_says_so_before_it_begins() {
 
 #[cfg(unix)]
 #[test]
-fn research_is_stopped_with_its_researchers_though_one_of_them_never_comes_back() {
+fn interrupting_research_also_stops_a_researcher_that_never_returns() {
     use std::io::{BufRead as _, BufReader, Read as _};
     use std::process::Stdio;
 

@@ -25,7 +25,7 @@ fn runs_are_listed_and_drawn_as_trees() {
 }
 
 #[test]
-fn the_beginning_of_an_id_will_do() {
+fn a_prefix_of_a_run_id_is_sufficient() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     let whole = machine.run(["runs", "show", run]).stdout_of(0);
@@ -34,7 +34,7 @@ fn the_beginning_of_an_id_will_do() {
 }
 
 #[test]
-fn as_json_a_run_has_its_steps_and_as_events_its_records() {
+fn in_json_a_run_has_its_steps_and_in_events_its_records() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     let shown = machine
@@ -56,7 +56,7 @@ fn as_json_a_run_has_its_steps_and_as_events_its_records() {
 }
 
 #[test]
-fn a_changed_log_is_replayed_up_to_its_first_difference() {
+fn replaying_a_modified_log_reports_its_first_difference() {
     let machine = used_machine();
     let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
     let run = &machine.runs("trip")[1];
@@ -96,7 +96,7 @@ fn a_changed_log_is_replayed_up_to_its_first_difference() {
 }
 
 #[test]
-fn a_later_run_alone_cannot_be_replayed_since_its_history_is_missing() {
+fn a_later_run_alone_cannot_be_replayed_because_its_history_is_missing() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     let log = machine
@@ -112,7 +112,7 @@ fn a_later_run_alone_cannot_be_replayed_since_its_history_is_missing() {
 }
 
 #[test]
-fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
+fn a_log_with_withheld_text_reports_that_it_cannot_be_replayed() {
     let machine = Machine::new();
     let withheld = "channels.chat.data.text=false";
     let asked = [
@@ -136,7 +136,7 @@ fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
 }
 
 #[test]
-fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
+fn a_fork_continues_in_a_new_session_and_the_original_is_unchanged() {
     let machine = used_machine();
     let before = machine.run(["sessions", "show", "trip"]).stdout_of(0);
     let run = &machine.runs("trip")[1];
@@ -179,7 +179,7 @@ fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
 }
 
 #[test]
-fn a_turn_that_a_run_does_not_have_is_refused_with_how_many_it_has() {
+fn forking_at_a_missing_turn_is_refused_with_the_number_of_turns() {
     let machine = used_machine();
     let run = &machine.runs("trip")[1];
     let fork = ["runs", "fork", run, "--at-turn", "7", "--message", "Hi"];
@@ -195,7 +195,7 @@ fn a_turn_that_a_run_does_not_have_is_refused_with_how_many_it_has() {
 }
 
 #[test]
-fn a_run_that_has_ended_is_not_taken_up() {
+fn a_finished_run_is_not_resumed() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     insta::assert_snapshot!(transcript(&machine, &[&["runs", "resume", run]]));
@@ -206,7 +206,7 @@ fn a_run_that_has_ended_is_not_taken_up() {
 
 /// Truncates a run after its first tool call was recorded, as if its process had died there.
 #[test]
-fn a_run_that_was_left_behind_is_taken_up_or_ended() {
+fn a_run_that_was_left_behind_is_resumed_or_cancelled() {
     let machine = used_machine();
     let exported = machine.run(["sessions", "export", "health"]).stdout_of(0);
     machine.run(["sessions", "delete", "health"]).stdout_of(0);
@@ -246,7 +246,7 @@ fn a_run_that_was_left_behind_is_taken_up_or_ended() {
 }
 
 #[test]
-fn a_run_becomes_a_recording_that_says_what_it_lacks() {
+fn a_run_becomes_a_recording_that_names_what_is_missing() {
     let machine = used_machine();
     let run = &machine.runs("health")[0];
     insta::assert_snapshot!(transcript(

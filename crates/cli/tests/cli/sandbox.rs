@@ -53,7 +53,7 @@ fn spread(machine: &Machine, time: &str) -> (Child, String) {
 }
 
 #[test]
-fn nothing_of_a_command_is_left_whatever_ends_the_program() {
+fn no_process_or_folder_of_a_command_remains_after_any_signal() {
     for (number, signal) in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL]
         .into_iter()
         .enumerate()
@@ -71,7 +71,7 @@ fn nothing_of_a_command_is_left_whatever_ends_the_program() {
 }
 
 #[test]
-fn a_command_types_nothing_into_the_terminal_of_its_user() {
+fn a_command_cannot_write_or_type_into_the_terminal_of_the_user() {
     let machine = Machine::new();
     fs::write(
         machine.path("type.py"),
@@ -100,7 +100,7 @@ fn a_command_types_nothing_into_the_terminal_of_its_user() {
 }
 
 #[test]
-fn a_command_gets_no_descriptor_that_our_user_had_open() {
+fn a_command_inherits_no_open_file_descriptor() {
     let machine = Machine::new();
     let secret = machine.path("../secret");
     fs::write(&secret, "hunter2").unwrap();
@@ -118,7 +118,7 @@ fn a_command_gets_no_descriptor_that_our_user_had_open() {
 }
 
 #[test]
-fn a_program_of_the_project_is_not_run_for_one_of_the_system() {
+fn programs_in_the_project_do_not_replace_system_programs() {
     let machine = Machine::new();
     for name in ["git", "ls"] {
         fs::write(machine.path(name), "#!/bin/sh\ntouch PWNED\n").unwrap();
@@ -134,7 +134,7 @@ fn a_program_of_the_project_is_not_run_for_one_of_the_system() {
 }
 
 #[test]
-fn a_user_without_privileges_has_the_same_sandbox() {
+fn an_unprivileged_user_gets_the_same_sandbox() {
     let machine = Machine::new();
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || Command::new("setpriv").arg("--version").output().is_err() {

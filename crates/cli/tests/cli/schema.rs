@@ -27,7 +27,7 @@ fn ask(model: &Scripted, arguments: &[&str]) -> Done {
 }
 
 #[test]
-fn standard_output_is_the_json_alone_after_tools_were_called_and_an_answer_was_mended() {
+fn standard_output_is_only_the_json_after_tool_calls_and_a_corrected_answer() {
     let model = Scripted::start([
         LOOKS,
         Turn::Says(&["It is ", "in Delft."]),
@@ -41,7 +41,7 @@ fn standard_output_is_the_json_alone_after_tools_were_called_and_an_answer_was_m
 }
 
 #[test]
-fn the_result_holds_the_answer_in_place() {
+fn the_result_contains_the_answer() {
     let model = Scripted::start([DELFT]);
     let arguments = [
         "ask",
@@ -60,7 +60,7 @@ fn the_result_holds_the_answer_in_place() {
 }
 
 #[test]
-fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_output() {
+fn an_answer_that_never_fits_the_schema_is_an_error_with_empty_standard_output() {
     let model = Scripted::start([(); 3].map(|()| Turn::Says(&["In Delft."])));
     let done = ask(&model, &ASK);
     assert_eq!(done.stdout, "");
@@ -75,7 +75,7 @@ fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_o
 }
 
 #[test]
-fn a_limit_that_comes_before_an_answer_that_fits_is_told_as_one() {
+fn a_limit_reached_before_a_fitting_answer_is_reported_as_a_limit() {
     let turn = ["--set", "modes.moderate.max_turns=1"];
     let day = ["--plan", "p", "--set", "plans.p.day.max_tokens=1"];
     let cut = [(); 4].map(|()| Turn::IsCut("{\"city\":"));
@@ -92,7 +92,7 @@ fn a_limit_that_comes_before_an_answer_that_fits_is_told_as_one() {
 }
 
 #[test]
-fn a_run_says_afterwards_whether_it_has_an_answer_that_fits() {
+fn a_stored_run_shows_whether_its_answer_fits_the_schema() {
     let cut = [(); 4].map(|()| Turn::IsCut("{\"city\":"));
     for (turns, code, status, answer) in [
         (&cut[..], 3, "done (length)", Value::Null),
@@ -111,14 +111,14 @@ fn a_run_says_afterwards_whether_it_has_an_answer_that_fits() {
 }
 
 #[test]
-fn what_the_model_said_is_told_without_what_is_wrong_with_it() {
+fn the_reply_of_the_model_is_shown_without_the_validation_error() {
     let model = Scripted::start([(); 3].map(|()| Turn::Says(&["In Delft."])));
     let told = ask(&model, &ASK).complaint(1);
     assert!(told.ends_with("the model said: In Delft.\n"), "{told}");
 }
 
 #[test]
-fn whatever_goes_on_with_a_run_prints_the_json_alone_as_well() {
+fn a_fork_with_a_schema_also_prints_only_the_json() {
     let mended = [Turn::Says(&["{\"city\":4}"]), DELFT];
     let model = Scripted::start([&mended[..], &mended[..]].concat());
     let machine = machine(&model);
@@ -131,7 +131,7 @@ fn whatever_goes_on_with_a_run_prints_the_json_alone_as_well() {
 }
 
 #[test]
-fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_file() {
+fn an_invalid_schema_file_is_a_usage_error_that_names_file_and_fault() {
     let large = format!("\"{}\"", "é".repeat(600_000));
     for (content, wrong) in [
         (large.as_str(), "larger than 1048576 bytes"),
@@ -151,7 +151,7 @@ fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_fi
 }
 
 #[test]
-fn a_case_has_the_form_of_its_agent_and_says_that_it_has_none_that_came_with_the_question() {
+fn a_case_uses_the_schema_of_its_agent_and_notes_a_missing_schema_option() {
     let model = Scripted::start([DELFT, DELFT]);
     let machine = machine(&model);
     let run = |arguments: &[&str]| -> Done {

@@ -237,7 +237,7 @@ fn calls_and_answers_fit_the_screen_at_every_width() {
 }
 
 #[test]
-fn no_ghost_stays_when_the_screen_is_resized_or_keys_are_typed_or_the_run_is_interrupted() {
+fn resizing_typing_and_interrupting_leave_no_stale_text_on_the_screen() {
     let model = Scripted::start([Turn::Stalls(""), Turn::Says(&["Well.\n"])]);
     let machine = model.machine();
     let mut screen = chat(&machine, 140, false);
@@ -263,7 +263,7 @@ fn no_ghost_stays_when_the_screen_is_resized_or_keys_are_typed_or_the_run_is_int
 }
 
 #[test]
-fn what_is_said_while_a_run_ends_stands_above_what_is_going_on() {
+fn messages_printed_while_a_run_ends_are_above_the_status_line() {
     let model = Scripted::start([Turn::Stalls("")]);
     let machine = model.machine();
     let arguments = ["--set", "store.patience_ms=60000", "chat", "--session", "s"];
@@ -303,7 +303,7 @@ fn what_is_said_while_a_run_ends_stands_above_what_is_going_on() {
 }
 
 #[test]
-fn nobody_is_asked_about_a_patch_that_does_not_fit() {
+fn no_approval_is_requested_for_a_patch_that_does_not_fit() {
     const CALLS: [(&str, &str); 1] = [(
         "apply_patch",
         r#"{"patch":"--- a/notes.md\n+++ b/notes.md\n@@ -1 +1 @@\n-absent\n+b\n"}"#,
@@ -321,7 +321,7 @@ fn nobody_is_asked_about_a_patch_that_does_not_fit() {
 }
 
 #[test]
-fn what_a_command_printed_stays_when_it_is_interrupted_and_the_model_reads_it() {
+fn the_output_of_an_interrupted_command_stays_and_is_sent_to_the_model() {
     const CALLS: [(&str, &str); 1] = [("run_command", r#"{"command":"seq 1 3; sleep 600"}"#)];
     let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["I see.\n"])]);
     let machine = model.machine();

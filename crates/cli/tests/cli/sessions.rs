@@ -102,7 +102,7 @@ pub(crate) fn tamper(machine: &Machine, statement: &str) {
 }
 
 #[test]
-fn an_empty_store_says_so_kindly() {
+fn an_empty_store_is_reported_as_empty() {
     insta::assert_snapshot!(transcript(
         &Machine::new(),
         &[
@@ -118,7 +118,7 @@ fn an_empty_store_says_so_kindly() {
 }
 
 #[test]
-fn what_is_not_there_or_not_clear_is_refused_with_a_next_step() {
+fn missing_or_ambiguous_names_are_refused_with_a_next_step() {
     let machine = used_machine();
     machine
         .run(["ask", "--session", "trial", "What time is it?"])
@@ -176,7 +176,7 @@ fn sessions_are_listed_shown_and_verified() {
 }
 
 #[test]
-fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
+fn delete_requires_the_full_session_id_without_a_terminal() {
     let machine = Machine::new();
     for session in ["memo", "memo2", "trip1", "trip2"] {
         let ask = ["ask", "--session", session, "What time is it?"];
@@ -221,7 +221,7 @@ fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
 }
 
 #[test]
-fn a_session_goes_on_in_another_process() {
+fn a_session_continues_in_another_process() {
     let machine = Machine::new();
     let first = machine
         .run(["ask", "--format", "json", QUESTION])
@@ -249,7 +249,7 @@ fn a_session_goes_on_in_another_process() {
 }
 
 #[test]
-fn of_an_owner_without_sessions_none_is_listed_or_exported() {
+fn an_owner_without_sessions_has_none_listed_or_exported() {
     let machine = used_machine();
     let list = ["sessions", "list", "--owner", "ada", "--format", "json"];
     assert_eq!(machine.run(list).stdout_of(0).trim(), "[]");
@@ -259,7 +259,7 @@ fn of_an_owner_without_sessions_none_is_listed_or_exported() {
 }
 
 #[test]
-fn an_exported_session_comes_back_as_it_was() {
+fn an_exported_session_is_imported_unchanged() {
     let machine = used_machine();
     let before = machine
         .run(["sessions", "show", "trip", "--format", "json"])
@@ -311,7 +311,7 @@ fn an_exported_session_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_shorter_session_under_the_same_id_is_not_completed_with_what_another_one_said() {
+fn an_import_does_not_extend_a_different_shorter_session_with_the_same_id() {
     let exported = used_machine()
         .run(["sessions", "export", "trip"])
         .stdout_of(0);
@@ -329,7 +329,7 @@ fn a_shorter_session_under_the_same_id_is_not_completed_with_what_another_one_sa
 }
 
 #[test]
-fn who_imports_what_servers_delete_for_its_age_is_told_so() {
+fn importing_a_session_older_than_the_retention_period_gives_a_warning() {
     let session = Session::new("old".parse().unwrap(), Timestamp::UNIX_EPOCH);
     let head = ChainHead::start(&session).hash;
     let archive = format!(
@@ -357,7 +357,7 @@ fn who_imports_what_servers_delete_for_its_age_is_told_so() {
 
 #[cfg(unix)]
 #[test]
-fn only_the_user_can_read_the_file() {
+fn the_database_and_exports_are_readable_only_by_the_user() {
     use std::os::unix::fs::PermissionsExt;
     let machine = used_machine();
     machine
@@ -370,7 +370,7 @@ fn only_the_user_can_read_the_file() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_by_its_line_and_nothing_of_it_is_kept() {
+fn a_damaged_file_is_refused_with_its_line_and_nothing_is_imported() {
     let machine = used_machine();
     let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
     machine.run(["sessions", "delete", "trip"]).stdout_of(0);
@@ -409,7 +409,7 @@ fn a_damaged_file_is_refused_by_its_line_and_nothing_of_it_is_kept() {
 }
 
 #[test]
-fn what_was_altered_in_the_file_is_found() {
+fn verify_finds_altered_records() {
     let machine = used_machine();
     tamper(
         &machine,
@@ -427,7 +427,7 @@ fn what_was_altered_in_the_file_is_found() {
 }
 
 #[test]
-fn a_damaged_session_keeps_none_of_the_others_out_of_a_backup() {
+fn a_damaged_session_does_not_prevent_the_backup_of_others() {
     let machine = used_machine();
     // Whichever session is first, another one follows it.
     machine
@@ -467,7 +467,7 @@ fn a_damaged_session_keeps_none_of_the_others_out_of_a_backup() {
 }
 
 #[test]
-fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
+fn an_altered_session_can_only_be_continued_as_a_fork() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     tamper(
@@ -509,7 +509,7 @@ fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
 }
 
 #[test]
-fn a_session_cut_off_at_its_end_is_found_by_the_head_that_was_noted() {
+fn a_truncated_session_is_detected_with_a_noted_head() {
     let machine = used_machine();
     let noted = head(&machine, "trip");
     let expect = ["sessions", "verify", "trip", "--expect", &noted];
@@ -523,7 +523,7 @@ fn a_session_cut_off_at_its_end_is_found_by_the_head_that_was_noted() {
 }
 
 #[test]
-fn a_session_that_went_on_since_its_head_was_noted_is_not_altered() {
+fn a_session_that_continued_after_its_head_was_noted_is_not_reported_as_altered() {
     let machine = used_machine();
     let noted = head(&machine, "trip");
     machine
@@ -538,7 +538,7 @@ fn a_session_that_went_on_since_its_head_was_noted_is_not_altered() {
 }
 
 #[test]
-fn old_sessions_are_pruned_when_somebody_says_yes() {
+fn old_sessions_are_pruned_only_after_confirmation() {
     let machine = used_machine();
     insta::assert_snapshot!(transcript(
         &machine,
@@ -553,7 +553,7 @@ fn old_sessions_are_pruned_when_somebody_says_yes() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
+fn an_unwritable_data_folder_is_named_with_a_hint() {
     let machine = Machine::new().with_file("file", "in the way");
     for (arguments, code) in [
         (&["ask", "What time is it?"][..], 0),
@@ -579,7 +579,7 @@ fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
 }
 
 #[test]
-fn what_concerns_no_session_makes_no_file() {
+fn commands_that_need_no_session_create_no_database() {
     let machine = Machine::new();
     for arguments in [
         &["tools", "list"][..],

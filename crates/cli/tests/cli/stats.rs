@@ -43,7 +43,7 @@ fn figures_are_those_of_the_runs_that_are_listed() {
 }
 
 #[test]
-fn a_price_makes_the_cost_of_a_run_and_of_all_of_them() {
+fn prices_determine_the_cost_of_a_run_and_of_all_runs() {
     let machine = Machine::new().with_file(
         "neuraxis.toml",
         "[prices.'offline/*']\nprompt = 1_000.0\ncompletion = 2_000.0\n",
@@ -65,7 +65,7 @@ fn a_price_makes_the_cost_of_a_run_and_of_all_of_them() {
 }
 
 #[test]
-fn text_is_a_table_each_that_says_from_when_on() {
+fn text_output_has_one_table_per_kind_and_names_its_start() {
     let machine = used_machine();
     let shown = machine.run(["stats", "--since", "7d"]).stdout_of(0);
     assert!(shown.starts_with("since "), "{shown}");
@@ -85,7 +85,7 @@ fn text_is_a_table_each_that_says_from_when_on() {
 }
 
 #[test]
-fn the_newest_run_is_followed_to_its_end_and_one_that_is_named_too() {
+fn tail_follows_the_newest_or_the_named_run_to_its_end() {
     let machine = used_machine();
     let tailed = machine.run(["runs", "tail"]);
     let shown = redacted(&machine, &tailed.stdout_of(0));
@@ -110,7 +110,7 @@ fn the_newest_run_is_followed_to_its_end_and_one_that_is_named_too() {
 }
 
 #[test]
-fn as_json_a_run_has_a_tree_with_the_times_of_all_it_did() {
+fn in_json_a_run_has_a_tree_with_times() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     let shown = machine

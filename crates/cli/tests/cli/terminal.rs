@@ -45,7 +45,7 @@ fn ask(machine: &Machine) -> Command {
 }
 
 #[test]
-fn a_watcher_sees_which_model_and_which_tool_work_and_for_how_long() {
+fn a_terminal_shows_the_active_model_and_tool_with_durations() {
     let (code, seen) = in_terminal(&mut ask(&Machine::new()));
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("\u{1b}["), "{seen:?}");
@@ -81,7 +81,7 @@ fn without_styles(seen: &str) -> String {
 }
 
 #[test]
-fn what_is_told_about_a_step_stands_on_a_line_of_its_own() {
+fn messages_about_a_step_start_on_their_own_line() {
     let (_, seen) = in_terminal(&mut ask(&Machine::new()));
     let end = "(Answered offline by fixed rules, without a language model.)";
     let after = seen.split(end).nth(1).unwrap();
@@ -101,7 +101,7 @@ fn no_color_is_honored() {
 }
 
 #[test]
-fn where_no_terminal_is_there_are_neither_spinners_nor_colors() {
+fn without_a_terminal_there_are_neither_spinners_nor_colors() {
     let machine = Machine::new();
     let mut commands = [
         ask(&machine),
@@ -130,7 +130,7 @@ fn a_dumb_terminal_gets_neither_spinner_nor_color() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_made_visible_and_a_program_gets_it_as_it_is() {
+fn control_characters_are_made_visible_at_a_terminal_and_unchanged_elsewhere() {
     // In JSON, this one control character needs no escape.
     let machine = Machine::new().with_file("hostile.txt", "a\u{9b}2Jb");
     let call = ["tools", "call", "read_file", r#"{"path": "hostile.txt"}"#];
@@ -144,7 +144,7 @@ fn what_a_terminal_would_obey_is_made_visible_and_a_program_gets_it_as_it_is() {
 
 /// A line editor turns off echo and line mode while it reads.
 #[test]
-fn a_conversation_that_is_told_to_end_leaves_the_terminal_as_it_was() {
+fn a_chat_ended_by_a_signal_restores_the_terminal_modes() {
     use rustix::process::{Pid, Signal, kill_process};
     use rustix::termios::{LocalModes, tcgetattr};
 
@@ -187,7 +187,7 @@ fn a_conversation_that_is_told_to_end_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn at_a_terminal_a_question_is_not_waited_for() {
+fn at_a_terminal_a_missing_question_is_an_error_at_once() {
     let (code, seen) = in_terminal(&mut Machine::new().command(["ask"]));
     assert_eq!(code, Some(2));
     assert!(seen.contains("no question was given"), "{seen:?}");

@@ -9,7 +9,7 @@ use crate::sessions::{tamper, used_machine};
 const STORE: [&str; 2] = ["--set", "store.url=sqlite://sessions.db"];
 
 #[test]
-fn an_empty_answer_is_no_answer() {
+fn an_empty_answer_is_an_error() {
     for format in ["text", "json", "events"] {
         let model = Scripted::start([Turn::Says(&[""])]);
         let done = model
@@ -23,7 +23,7 @@ fn an_empty_answer_is_no_answer() {
 }
 
 #[test]
-fn an_answer_that_was_cut_is_followed_by_a_warning() {
+fn a_truncated_answer_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsCut("Once upon a")]);
     let done = model.machine().run_with_key(["ask", "A story?"]);
     assert_eq!(
@@ -35,7 +35,7 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
 }
 
 #[test]
-fn what_is_told_of_a_reply_begins_a_line_where_both_outputs_go_to_one_file() {
+fn messages_after_a_reply_start_on_a_new_line_when_both_outputs_share_a_file() {
     let model = Scripted::start([Turn::Says(&["one two"])]);
     let machine = model.machine();
     let mut shell = machine.shell("\"$0\" -v 'Well?' 2>&1");
@@ -45,7 +45,7 @@ fn what_is_told_of_a_reply_begins_a_line_where_both_outputs_go_to_one_file() {
 }
 
 #[test]
-fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() {
+fn an_answer_cut_off_by_a_content_filter_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsWithheld("Once upon a"), Turn::IsWithheld("")]);
     let machine = model.machine();
     let done = machine.run_with_key(["ask", "A story?"]);
@@ -59,7 +59,7 @@ fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() 
 }
 
 #[test]
-fn an_answer_in_which_the_model_refuses_is_followed_by_a_warning_of_no_filter() {
+fn a_refusal_by_the_model_is_followed_by_a_warning_about_the_refusal() {
     let model = Scripted::start([Turn::Refuses("I can't help with that.")]);
     let done = model.machine().run_with_key(["ask", "A lock?"]);
     assert_eq!(
@@ -70,7 +70,7 @@ fn an_answer_in_which_the_model_refuses_is_followed_by_a_warning_of_no_filter() 
 }
 
 #[test]
-fn an_answer_that_is_a_call_written_as_text_is_followed_by_a_warning() {
+fn an_answer_with_a_call_written_as_text_is_followed_by_a_warning() {
     let model = Scripted::start([
         Turn::Says(&["Let me see.\n<tool_call>\n{}\n</tool_call>"]),
         Turn::Says(&["It looks so:\n```\n<tool_call>\n```"]),
@@ -85,7 +85,7 @@ fn an_answer_that_is_a_call_written_as_text_is_followed_by_a_warning() {
 }
 
 #[test]
-fn a_case_whose_arguments_fit_no_schema_fails() {
+fn a_case_with_invalid_arguments_fails() {
     let case = "[[case]]\nchannel = 'code_task'\ntool = 'run_command'\narguments = { cmd = 'ls' }\nexpect = 'ask'\n";
     let machine = Machine::new().with_file("cases.toml", case);
     let told = machine.run(["policy", "test", "cases.toml"]).stdout_of(1);
@@ -95,7 +95,7 @@ fn a_case_whose_arguments_fit_no_schema_fails() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_or_of_another_format_is_not_replayed() {
+fn a_truncated_or_foreign_file_is_not_replayed() {
     let machine = used_machine();
     let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
     let lines: Vec<&str> = exported.lines().collect();
@@ -117,7 +117,7 @@ fn a_file_that_is_cut_off_or_of_another_format_is_not_replayed() {
 const IMPATIENT: [&str; 2] = ["--set", "store.patience_ms=20"];
 
 #[test]
-fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
+fn readers_do_not_wait_for_a_locked_database_and_writers_report_it() {
     let machine = used_machine();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -153,7 +153,7 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
 }
 
 #[test]
-fn the_doctor_leaves_a_store_of_an_older_version_as_it_is_and_what_does_not_says_so() {
+fn doctor_does_not_upgrade_an_older_store_and_other_commands_announce_it() {
     let machine = Machine::new();
     let file = machine.database();
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -175,7 +175,7 @@ fn the_doctor_leaves_a_store_of_an_older_version_as_it_is_and_what_does_not_says
 }
 
 #[test]
-fn a_server_that_is_away_is_told_of_in_the_words_of_servers() {
+fn an_unreachable_database_server_is_reported_as_a_server() {
     let machine = Machine::new();
     let away = ["--set", "store.url=postgres://me@127.0.0.1:1/x"];
     let told = machine.run([["runs", "list"], away].concat()).complaint(1);
@@ -191,7 +191,7 @@ const UNTRUSTED: &str = "[taint]\ntools = ['current_time']\n[modes.moderate]\naf
     [rules.writes]\nanswer = 'allow'\ntools = ['write_file']\n";
 
 #[test]
-fn where_untrusted_content_is_why_no_rule_is_proposed() {
+fn no_rule_is_proposed_when_untrusted_content_is_the_cause() {
     let model = Scripted::start([
         Turn::Calls(&[("current_time", "{}")]),
         Turn::Calls(&[("write_file", r#"{"path":"a.txt","content":"x"}"#)]),
@@ -219,7 +219,7 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
 }
 
 #[test]
-fn where_a_rule_asks_no_rule_that_allows_is_proposed() {
+fn no_allow_rule_is_proposed_when_a_rule_asks() {
     let rule = "rules.all={answer='ask',tools=['current_time']}";
     let done = Machine::new().run(["ask", "--set", rule, "What time is it?"]);
     assert_eq!(done.code, Some(4), "{done:?}");
@@ -231,7 +231,7 @@ fn where_a_rule_asks_no_rule_that_allows_is_proposed() {
 }
 
 #[test]
-fn a_conversation_proposes_no_option_that_it_does_not_have() {
+fn a_chat_suggests_no_option_that_it_does_not_have() {
     let chat = ["chat", "--set", "modes.moderate.tools.read_only=ask"];
     let done = Machine::new().run_with_input(chat, "What time is it?\n");
     assert!(
@@ -242,7 +242,7 @@ fn a_conversation_proposes_no_option_that_it_does_not_have() {
 }
 
 #[test]
-fn a_session_that_waits_for_a_person_is_not_called_busy_when_it_is_to_go() {
+fn deleting_a_session_that_awaits_approval_reports_the_waiting_call() {
     let machine = Machine::new();
     let asks = ["--set", "modes.moderate.tools.read_only=ask"];
     let ask = ["ask", "--wait", "--session", "s", "What time is it?"];
@@ -255,7 +255,7 @@ fn a_session_that_waits_for_a_person_is_not_called_busy_when_it_is_to_go() {
 }
 
 #[test]
-fn a_limit_is_named_and_a_last_answer_promised_only_where_there_is_one() {
+fn a_reached_turn_limit_is_named_and_announces_one_last_answer() {
     let turns = || {
         Scripted::start([
             Turn::Calls(&[("current_time", "{}")]),
@@ -278,7 +278,7 @@ fn a_limit_is_named_and_a_last_answer_promised_only_where_there_is_one() {
 }
 
 #[test]
-fn an_existing_file_is_no_reason_to_propose_an_option_that_there_is_not() {
+fn an_existing_recording_is_refused_without_suggesting_a_missing_option() {
     let machine = Machine::new().with_file("there.cassette", "mine");
     let ask = ["ask", "--record", "there.cassette", "Hi"];
     let told = machine.run(ask).complaint(2);
@@ -308,7 +308,7 @@ fn an_altered_session_is_shown_with_a_warning() {
 }
 
 #[test]
-fn a_copy_of_the_log_that_cannot_be_is_refused_where_it_stands() {
+fn an_impossible_log_copy_is_refused_at_its_location() {
     for (log, expected) in [
         ("folder = ''", "neuraxis.toml:2:10: "),
         ("folder = 'log'\nfiles = 0", "neuraxis.toml:3:9: "),
@@ -333,7 +333,7 @@ fn a_copy_of_the_log_that_cannot_be_is_refused_where_it_stands() {
 }
 
 #[test]
-fn the_log_of_a_store_in_memory_is_copied_record_by_record() {
+fn the_records_of_a_memory_store_are_copied_to_the_log() {
     let memory = "[store]\nurl = 'memory:'\n[store.log]\nfolder = 'log'\n";
     let machine = Machine::new().with_file("mine.toml", memory);
     let ask = |question| {

@@ -23,7 +23,7 @@ const TOOLS: [(&str, &str); 14] = [
 ];
 
 #[test]
-fn tools_are_listed_with_what_they_may_change() {
+fn tools_are_listed_with_their_class_and_whether_they_run() {
     let list = Machine::new().run(["tools", "list"]).stdout_of(0);
     let names: Vec<&str> = list.lines().filter(|line| !line.starts_with(' ')).collect();
     let listed = TOOLS.map(|(name, class)| {
@@ -39,7 +39,7 @@ fn tools_are_listed_with_what_they_may_change() {
 }
 
 #[test]
-fn as_json_tools_are_listed_with_their_schemas() {
+fn in_json_tools_are_listed_with_their_schemas() {
     let list = Machine::new()
         .run(["tools", "list", "--format", "json"])
         .stdout_of(0);
@@ -67,7 +67,7 @@ fn a_result_is_pretty_json_on_standard_output() {
 }
 
 #[test]
-fn arguments_may_be_left_out() {
+fn arguments_may_be_omitted() {
     let result = Machine::new()
         .run(["tools", "call", "current_time"])
         .stdout_of(0);
@@ -97,7 +97,7 @@ fn call(machine: &Machine, tool: &str, arguments: &str) -> Value {
 }
 
 #[test]
-fn tools_that_need_nothing_but_this_machine_can_be_called() {
+fn tools_that_only_need_this_machine_can_be_called() {
     let machine = Machine::new();
     let result = call(&machine, "calculate", r#"{"expression": "0.1 + 0.2"}"#);
     assert_eq!(result["result"], "0.3");
@@ -115,7 +115,7 @@ fn tools_that_need_nothing_but_this_machine_can_be_called() {
 }
 
 #[test]
-fn files_can_be_written_and_patched_inside_the_root_alone() {
+fn files_can_be_written_and_patched_only_inside_the_root() {
     let machine = Machine::new();
     let write = r#"{"path": "a.txt", "content": "one\ntwo\n"}"#;
     assert_eq!(call(&machine, "write_file", write)["change"], "created");
@@ -135,7 +135,7 @@ fn files_can_be_written_and_patched_inside_the_root_alone() {
 }
 
 #[test]
-fn lines_that_an_error_quotes_have_all_their_blanks() {
+fn lines_quoted_in_an_error_keep_their_whitespace() {
     let machine = Machine::new();
     let write = r#"{"path": "a.txt", "content": "if x:\n    y\n"}"#;
     call(&machine, "write_file", write);
@@ -148,7 +148,7 @@ fn lines_that_an_error_quotes_have_all_their_blanks() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_command_runs_confined_and_without_our_secrets() {
+fn a_command_runs_in_the_sandbox_and_without_secrets_from_the_environment() {
     let machine = Machine::new();
     let command = r#"{"command": "pwd >> ran; echo \"[$MY_SECRET_TOKEN]\"; echo x > ../escaped; cat ran | wc -l"}"#;
     let done = machine

@@ -42,7 +42,7 @@ fn trace(events: &[Value]) -> String {
 }
 
 #[test]
-fn an_mcp_server_and_a_command_are_told_the_trace_and_the_span_that_calls_them() {
+fn an_mcp_server_and_a_command_receive_the_trace_and_span_of_their_call() {
     let machine = Machine::new()
         .with_file("server.sh", mcp_script(ACTS))
         .with_file("neuraxis.toml", CONFIG);

@@ -166,7 +166,7 @@ fn wrote(machine: &Machine) -> bool {
 }
 
 #[test]
-fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_here() {
+fn an_imported_run_resumes_only_after_confirmation_and_its_calls_are_judged_again() {
     let machine = Machine::new();
     let forged = Forged::new(Governed::Yes, folder_of(&machine));
     let forged = forged.vetted(Vetting::run(ToolClass::ReadOnly));
@@ -196,7 +196,7 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
 }
 
 #[test]
-fn an_imported_call_that_the_policy_here_denies_is_not_made() {
+fn an_imported_call_denied_by_the_local_policy_does_not_run() {
     let machine = Machine::new();
     // Leaving out the run's folder does not help either.
     let forged = Forged::new(Governed::Yes, None);
@@ -214,7 +214,7 @@ fn an_imported_call_that_the_policy_here_denies_is_not_made() {
 }
 
 #[test]
-fn an_approval_that_was_written_into_the_database_is_asked_for_again() {
+fn an_approval_forged_in_the_database_is_requested_again() {
     let machine = Machine::new();
     let forged = Forged::new(Governed::Yes, folder_of(&machine));
     let asks = Vetting::ask(ToolClass::Idempotent, "it writes");
@@ -225,7 +225,7 @@ fn an_approval_that_was_written_into_the_database_is_asked_for_again() {
 }
 
 #[test]
-fn a_run_without_a_decision_is_ended_and_its_session_is_free() {
+fn resuming_a_run_without_a_policy_decision_ends_it_and_frees_its_session() {
     let machine = Machine::new();
     let forged = Forged::new(Governed::No, folder_of(&machine));
     let id = forged
@@ -246,7 +246,7 @@ fn a_run_without_a_decision_is_ended_and_its_session_is_free() {
 }
 
 #[test]
-fn a_question_whose_arguments_were_changed_in_the_database_says_so() {
+fn a_question_whose_arguments_were_altered_in_the_database_is_marked() {
     let machine = Machine::new();
     let forged = Forged::new(Governed::Yes, folder_of(&machine));
     let asks = Vetting::ask(ToolClass::Idempotent, "it writes");
@@ -271,7 +271,7 @@ fn a_question_whose_arguments_were_changed_in_the_database_says_so() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_in_place_of_the_copied_log_leads_nowhere() {
+fn a_symlink_in_place_of_the_log_copy_is_refused() {
     let machine = Machine::new();
     let victim = machine.path("victim.rc");
     std::fs::write(&victim, "").unwrap();
@@ -288,7 +288,7 @@ fn a_link_in_place_of_the_copied_log_leads_nowhere() {
 
 #[cfg(unix)]
 #[test]
-fn the_key_of_approvals_is_for_nobody_else() {
+fn the_approval_key_is_private_and_refused_if_readable_by_others() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();

@@ -19,7 +19,7 @@ fn asking(url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_this_machine_is_fetched_if_its_host_is_allowed_and_refused_if_not() {
+async fn a_local_page_is_fetched_only_if_its_host_is_allowed() {
     let site = WebSite::start(|_| {
         WebAnswer::page("<title>Ours</title><p>A <b>page</b>, <a href='/x'>x</a>.")
     })
@@ -50,7 +50,7 @@ async fn a_page_of_this_machine_is_fetched_if_its_host_is_allowed_and_refused_if
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_crashes_while_it_is_read_is_an_error_of_the_call() {
+async fn an_unreadable_document_is_an_error_of_the_call() {
     let site =
         WebSite::start(|_| WebAnswer::document("application/pdf", "%PDF-1.7 and nothing more"))
             .await;
@@ -65,7 +65,7 @@ async fn what_crashes_while_it_is_read_is_an_error_of_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_web_is_searched_where_a_service_is_configured_and_the_doctor_asks_it() {
+async fn the_web_is_searched_with_a_configured_service_and_doctor_checks_it() {
     let site = WebSite::start(|_| {
         WebAnswer::json(json!({"results": [{"title": "Rivers", "url": "https://example.org/", "content": "long"}]}))
     })
@@ -101,7 +101,7 @@ async fn the_web_is_searched_where_a_service_is_configured_and_the_doctor_asks_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_service_is_asked_through_the_proxy_of_the_environment_unless_it_is_here() {
+async fn a_search_service_is_reached_through_the_environment_proxy_unless_it_is_local() {
     let found = || WebAnswer::json(json!({"results": []}));
     let (proxy, local) = (
         WebSite::start(move |_| found()).await,
@@ -124,7 +124,7 @@ async fn a_search_service_is_asked_through_the_proxy_of_the_environment_unless_i
 }
 
 #[test]
-fn where_no_search_is_configured_there_is_no_tool_and_the_doctor_says_how_to_add_one() {
+fn without_a_search_service_there_is_no_search_tool_and_doctor_explains_how_to_add_one() {
     let machine = Machine::new();
     let refused = machine.run(["tools", "call", "web_search", r#"{"query": "rivers"}"#]);
     assert_eq!(refused.code, Some(2), "{refused:?}");

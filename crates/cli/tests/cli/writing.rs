@@ -33,7 +33,7 @@ fn a_plan_is_a_record_of_the_run() {
 }
 
 #[test]
-fn a_file_is_written_without_asking_in_exploratory_mode_alone() {
+fn only_exploratory_mode_writes_a_file_without_approval() {
     for (mode, written) in [
         ("conservative", false),
         ("moderate", false),
@@ -46,7 +46,7 @@ fn a_file_is_written_without_asking_in_exploratory_mode_alone() {
 }
 
 #[test]
-fn a_fork_of_an_imported_run_has_not_its_mode() {
+fn a_fork_of_an_imported_run_does_not_inherit_its_mode() {
     let elsewhere = Machine::new();
     let free = ["--channel", "code_task", "--mode", "exploratory", "Hello"];
     let ask = ["ask", "--session", "trip"].into_iter().chain(free);
@@ -66,7 +66,7 @@ fn a_fork_of_an_imported_run_has_not_its_mode() {
 }
 
 #[test]
-fn a_run_of_another_folder_is_not_said_to_go_on_here() {
+fn a_run_of_another_folder_is_not_offered_for_resumption_here() {
     let machine = Machine::new();
     std::fs::create_dir(machine.path("other")).unwrap();
     let waits = ["ask", "--session", "s", "--wait", "--channel", "code_task"];
@@ -78,7 +78,7 @@ fn a_run_of_another_folder_is_not_said_to_go_on_here() {
 }
 
 #[test]
-fn a_chat_that_is_refused_goes_on_in_nothing() {
+fn a_refused_chat_does_not_announce_a_session_to_continue() {
     let machine = Machine::new();
     in_mode(&machine, "moderate", "Hello");
     let refused = machine.run(["chat", "-c", "--plan", "none"]);
@@ -88,7 +88,7 @@ fn a_chat_that_is_refused_goes_on_in_nothing() {
 }
 
 #[test]
-fn what_is_taken_back_or_asked_again_says_what_stays() {
+fn undo_and_retry_report_calls_that_are_not_undone() {
     let chat = ["chat", "--channel", "code_task", "--mode", "exploratory"];
     let stays = "its calls are not undone: write_file new.txt\n";
     let machine = Machine::new();
@@ -107,7 +107,7 @@ fn what_is_taken_back_or_asked_again_says_what_stays() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_command_runs_in_no_mode_that_ships_unless_a_rule_allows_it() {
+fn a_command_runs_in_no_built_in_mode_unless_a_rule_allows_it() {
     let command = r#"run_command {"command": "touch ran"}"#;
     let rule =
         "[rules.touch]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['touch ran']\n";

@@ -27,7 +27,7 @@ fn complaints(code: i32, commands: &[&[&str]]) -> String {
 }
 
 #[test]
-fn wrong_usage_is_refused_with_exit_code_2_and_a_way_out() {
+fn usage_errors_exit_with_code_2_and_a_hint() {
     insta::assert_snapshot!(complaints(
         2,
         &[
@@ -57,7 +57,7 @@ fn wrong_usage_is_refused_with_exit_code_2_and_a_way_out() {
 }
 
 #[test]
-fn a_wrong_configuration_is_refused_with_exit_code_2_its_place_and_the_nearest_key() {
+fn configuration_errors_exit_with_code_2_and_name_the_location_and_nearest_key() {
     insta::assert_snapshot!(complaints(
         2,
         &[
@@ -80,7 +80,7 @@ fn a_wrong_configuration_is_refused_with_exit_code_2_its_place_and_the_nearest_k
 
 /// One rule: anything named on the command line or in the configuration that cannot be used is wrong usage.
 #[test]
-fn what_was_named_and_is_not_there_or_cannot_be_opened_has_exit_code_2_in_every_command() {
+fn a_missing_or_unusable_argument_exits_with_code_2_in_every_command() {
     let machine = Machine::new().with_file("taken", "something");
     machine
         .run(["ask", "--session", "s", "What time is it?"])
@@ -146,7 +146,7 @@ fn what_was_named_and_is_not_there_or_cannot_be_opened_has_exit_code_2_in_every_
 }
 
 #[test]
-fn a_variable_that_sets_no_key_is_refused_by_its_name() {
+fn a_variable_for_an_unknown_key_is_refused_by_name() {
     let machine = Machine::new();
     let mut command = machine.command(["ask", "Hi"]);
     command.env("NEURAXIS_MODELS__REASONING__PROVIDR", "offline");
@@ -157,7 +157,7 @@ fn a_variable_that_sets_no_key_is_refused_by_its_name() {
 }
 
 #[test]
-fn the_first_file_that_is_wrong_is_found_in_the_working_directory() {
+fn an_error_in_the_file_of_the_working_directory_is_found() {
     let machine = Machine::new().with_file("neuraxis.toml", "[modles.reasoning]\n");
     let complaint = machine.run(["ask", "Hi"]).complaint(2);
     let expected = "error: wrong configuration: neuraxis.toml:1:2: unknown key \"modles\" (did you mean models?)";
@@ -165,7 +165,7 @@ fn the_first_file_that_is_wrong_is_found_in_the_working_directory() {
 }
 
 #[test]
-fn a_tool_that_fails_has_exit_code_1_says_why_and_prints_nothing() {
+fn a_failing_tool_exits_with_code_1_and_prints_only_the_reason() {
     let machine = Machine::new();
     for (tool, arguments, cause) in [
         ("read_file", r#"{"path": "missing.txt"}"#, "missing.txt"),
@@ -190,7 +190,7 @@ fn a_tool_that_fails_has_exit_code_1_says_why_and_prints_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_working_directory_that_is_gone_is_named() {
+fn a_deleted_working_directory_is_named() {
     let machine = Machine::new();
     let binary = machine.command([""; 0]);
     let mut shell = std::process::Command::new("sh");
@@ -203,7 +203,7 @@ fn a_working_directory_that_is_gone_is_named() {
 }
 
 #[test]
-fn a_question_that_is_too_large_or_no_text_is_refused() {
+fn a_question_that_is_too_large_empty_or_not_text_is_refused() {
     let machine = Machine::new();
     let complaint = machine
         .run_with_input(["ask", "-"], "x".repeat(1024 * 1024 + 1))

@@ -22,7 +22,7 @@ fn doubling(reference: impl Fn(usize) -> String) -> Value {
 }
 
 #[test]
-fn a_schema_that_leads_nowhere_back_stays_as_it_is() {
+fn a_schema_without_recursion_is_unchanged() {
     let schema = json!({
         "properties": {"a": {"$ref": "#/$defs/a%20word"}, "b": {"$ref": "#/$defs/a%20word"}},
         "$defs": {"a word": {"type": "string"}, "unused": {"$ref": "#/nowhere"}},
@@ -31,7 +31,7 @@ fn a_schema_that_leads_nowhere_back_stays_as_it_is() {
 }
 
 #[test]
-fn a_schema_that_doubles_with_each_level_is_refused_however_its_references_are_written() {
+fn a_schema_that_doubles_per_level_is_refused_however_references_are_written() {
     let written: [fn(usize) -> String; 3] = [
         |level| format!("#/$defs/l{level}"),
         |level| format!("#/%24defs/l{level}"),
@@ -44,7 +44,7 @@ fn a_schema_that_doubles_with_each_level_is_refused_however_its_references_are_w
 }
 
 #[test]
-fn a_schema_without_references_that_is_too_large_is_told_how_large_it_may_be() {
+fn an_oversized_schema_without_references_is_refused_with_the_limit() {
     let values: Vec<u32> = (0..60_000).collect();
     let refused = bound(&json!({"enum": values}), 0).unwrap_err();
     assert_eq!(refused, UnboundedSchema::TooCostly);
@@ -53,7 +53,7 @@ fn a_schema_without_references_that_is_too_large_is_told_how_large_it_may_be() {
 }
 
 #[test]
-fn what_is_left_unevaluated_costs_with_each_level_once_more() {
+fn nested_unevaluated_keywords_count_again_per_level() {
     let mut schema = json!({});
     for _ in 0..12 {
         schema = json!({"allOf": [schema], "unevaluatedProperties": false});
@@ -62,7 +62,7 @@ fn what_is_left_unevaluated_costs_with_each_level_once_more() {
 }
 
 #[test]
-fn a_reference_to_nothing_is_refused_and_so_is_one_that_may_be_read_in_two_ways() {
+fn a_dangling_or_ambiguous_reference_is_refused() {
     for target in [
         "#/$defs/b",
         "#/%zz",
@@ -83,7 +83,7 @@ fn a_reference_to_nothing_is_refused_and_so_is_one_that_may_be_read_in_two_ways(
 }
 
 #[test]
-fn an_address_of_a_part_is_refused_by_either_of_its_names() {
+fn an_embedded_schema_id_is_refused_under_either_keyword() {
     let part = |name: &str| json!({"allOf": [{name: "http://x/", "type": "string"}]});
     assert_eq!(bound(&part("$id"), 0), Err(UnboundedSchema::OwnAddress));
     assert!(bound(&part("id"), 0).is_ok());
@@ -93,7 +93,7 @@ fn an_address_of_a_part_is_refused_by_either_of_its_names() {
 }
 
 #[test]
-fn a_chain_of_references_is_not_followed_without_end() {
+fn a_chain_of_references_is_followed_only_up_to_a_limit() {
     let chain = |length: usize| {
         let links = (0..length).map(|at| {
             let link = json!({"$ref": format!("#/$defs/l{}", at + 1)});
@@ -109,7 +109,7 @@ fn a_chain_of_references_is_not_followed_without_end() {
 }
 
 #[test]
-fn a_reference_that_leads_back_is_opened_as_often_as_was_asked() {
+fn a_recursive_reference_is_unrolled_to_the_requested_depth() {
     let list = json!({
         "$id": "http://x/",
         "properties": {"next": {"$ref": "#"}, "name": {"$ref": "#/$defs/name"}},
@@ -131,7 +131,7 @@ fn a_reference_that_leads_back_is_opened_as_often_as_was_asked() {
 }
 
 #[test]
-fn one_that_multiplies_with_each_level_is_opened_less_often() {
+fn a_recursion_that_multiplies_per_level_is_unrolled_less() {
     let names: Vec<String> = (0..20).map(|at| format!("n{at}")).collect();
     let branches = names
         .iter()

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_in_a_text_is_one_with_a_scheme_one_of_the_web_by_its_name_or_a_doi() {
+    fn addresses_in_text_have_a_scheme_start_with_www_or_are_dois() {
         for (text, expected) in [
             (
                 "see https://a.example/b_c?d=(e), and",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_found_among_what_was_read_however_a_browser_would_read_it() {
+    fn an_address_matches_a_read_source_as_a_browser_would_resolve_it() {
         let read = [
             Source::new("https://a.example/one"),
             Source::new("https://www.b.example"),

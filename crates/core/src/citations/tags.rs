@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_tells_where_it_leads_however_its_attributes_are_written() {
+    fn the_target_of_a_tag_is_found_however_its_attributes_are_written() {
         for tag in [
             "<a href=\"//x.example/\">",
             "<A\nHREF = '//x.example/' class=b>",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tag_or_leads_nowhere_is_left_alone() {
+    fn text_that_is_not_a_tag_or_has_no_target_is_left_alone() {
         for text in [
             "<",
             "<a",

@@ -18,7 +18,7 @@ fn check(answer: &str) -> String {
 const ONE: &str = "\n\n**Sources**\n\n1. [One](https://a.example/one)";
 
 #[test]
-fn a_link_to_a_page_that_was_read_becomes_a_number_into_the_list_of_sources() {
+fn a_link_to_a_read_page_becomes_a_number_into_the_list_of_sources() {
     let forms = [
         (
             "It is [growing](https://a.example/one).",
@@ -51,7 +51,7 @@ fn a_link_to_a_page_that_was_read_becomes_a_number_into_the_list_of_sources() {
 }
 
 #[test]
-fn a_link_to_a_page_that_was_not_read_is_taken_out_and_said() {
+fn a_link_to_an_unread_page_is_removed_and_reported() {
     let note = "\n\n*1 citation was removed: its page was not read.*";
     let forms = [
         ("It is [growing](https://x.example/y).", "It is growing."),
@@ -77,7 +77,7 @@ fn a_link_to_a_page_that_was_not_read_is_taken_out_and_said() {
 }
 
 #[test]
-fn numbers_follow_the_models_own_list_and_are_given_anew_in_the_order_of_the_text() {
+fn citation_numbers_are_reassigned_in_the_order_of_the_text() {
     let answer = "First [2], then [1][3] and [1, 2].\n\n## Quellen\n\n[1] One, https://a.example/one\n[2]: Two\n  https://b.example/two_2?q=1\n[3] Made up https://x.example\n";
     let cited = cite(answer, &read());
     assert_eq!(
@@ -89,7 +89,7 @@ fn numbers_follow_the_models_own_list_and_are_given_anew_in_the_order_of_the_tex
 }
 
 #[test]
-fn a_list_of_sources_without_numbers_in_the_text_keeps_what_was_read() {
+fn a_source_list_without_numbers_in_the_text_keeps_only_read_pages() {
     let answer = "All is well.\n\nSources:\n- [One](https://a.example/one)\n- https://x.example\n- https://c.example/";
     assert_eq!(
         check(answer),
@@ -98,7 +98,7 @@ fn a_list_of_sources_without_numbers_in_the_text_keeps_what_was_read() {
 }
 
 #[test]
-fn a_list_that_is_the_answer_stays() {
+fn a_list_that_is_the_answer_itself_remains() {
     let answer = "The best libraries:\n1. [One](https://a.example/one) is quick\n2. [Other](https://x.example) is small";
     assert_eq!(
         check(answer),
@@ -109,7 +109,7 @@ fn a_list_that_is_the_answer_stays() {
 }
 
 #[test]
-fn code_and_text_without_links_stay_as_they_are() {
+fn code_and_text_without_links_are_unchanged() {
     for text in [
         "",
         "Nothing to cite.",
@@ -125,7 +125,7 @@ fn code_and_text_without_links_stay_as_they_are() {
 }
 
 #[test]
-fn a_title_of_a_stranger_is_nothing_but_text() {
+fn a_third_party_title_is_escaped_to_plain_text() {
     let evil =
         Source::new("https://a.example/(x)").titled("a](https://x.example) ![b](c)\n# d\u{7}");
     let evil = evil.normalized().unwrap();
@@ -142,7 +142,7 @@ fn a_title_of_a_stranger_is_nothing_but_text() {
 }
 
 #[test]
-fn whatever_a_link_leads_to_is_a_citation_and_goes_where_it_was_not_read() {
+fn a_link_of_any_kind_is_removed_if_its_target_was_not_read() {
     let note = "\n\n*1 citation was removed: its page was not read.*";
     for link in [
         "[words](//x.example/y)",
@@ -177,7 +177,7 @@ fn whatever_a_link_leads_to_is_a_citation_and_goes_where_it_was_not_read() {
 }
 
 #[test]
-fn a_page_that_was_read_is_cited_however_its_address_is_written() {
+fn a_read_page_is_cited_however_its_address_is_written() {
     for link in [
         "It is [growing](//a.example/one).",
         "It is <a href=\"https://a.example/one\">growing</a>.",
@@ -196,7 +196,7 @@ fn a_page_that_was_read_is_cited_however_its_address_is_written() {
 }
 
 #[test]
-fn what_stands_inside_of_a_link_is_looked_at_too() {
+fn content_inside_a_link_is_also_checked() {
     let image = "[![chart](https://x.example/c.png)](https://a.example/one)";
     assert_eq!(
         check(image),
@@ -247,7 +247,7 @@ mod any_text {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn no_link_of_a_checked_answer_leads_to_a_page_that_was_not_read(parts in proptest::collection::vec(part(), 0..12)) {
+        fn a_checked_answer_never_links_to_an_unread_page(parts in proptest::collection::vec(part(), 0..12)) {
             let cited = cite(&parts.concat(), &read());
             let left = leads_elsewhere(&cited.text, &read());
             prop_assert!(left.is_none(), "{left:?} in {:?}", cited.text);

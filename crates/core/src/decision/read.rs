@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_that_says_nothing_lets_the_draft_stand() {
+    fn an_accepting_or_empty_check_accepts_the_draft() {
         for accepted in [
             Some("ACCEPT"),
             Some(" accept. "),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_chooses_a_role_by_naming_it_and_nothing_else() {
+    fn a_model_chooses_a_role_only_by_replying_with_its_name() {
         let routing = Routing {
             asks: Role::ROUTER,
             prompt: String::new(),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
+    fn consecutive_failures_escalate_to_the_larger_role_and_then_to_a_person() {
         let mut escalation = Escalation {
             role: Some(Role::REASONING),
             after_failures: 2,

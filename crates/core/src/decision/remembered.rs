@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_rise_and_never_come_back() {
+    fn grant_numbers_increase_and_are_never_reused() {
         let mut remembered = Grants::default();
         assert!(remembered.add(grant(1)) && remembered.add(grant(2)));
         assert!(!remembered.add(grant(2)), "a number is given once");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_remembers_only_so_many() {
+    fn a_session_stores_a_bounded_number_of_grants() {
         let mut remembered = Grants::default();
         while remembered.add(grant(remembered.next_id())) {}
         assert_eq!(remembered.grants().len(), Grants::MAX_GRANTS);

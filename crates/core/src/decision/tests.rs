@@ -10,14 +10,14 @@ fn old() -> String {
 }
 
 #[test]
-fn a_decision_of_an_old_log_is_read_and_written_as_it_was() {
+fn a_decision_of_an_old_log_round_trips_unchanged() {
     let decision: Decision = serde_json::from_str(&old()).unwrap();
     assert!(decision.taint.is_clean() && decision.clarify.is_none());
     assert_eq!(serde_json::to_string(&decision).unwrap(), old());
 }
 
 #[test]
-fn the_agent_that_was_asked_for_is_not_taken_for_the_one_that_a_record_is_about() {
+fn the_requested_agent_is_stored_separately_from_the_agent_of_a_record() {
     let mut decision: Decision = serde_json::from_str(&old()).unwrap();
     decision.agent = Some(AgentName::RESEARCHER);
     let text = serde_json::to_string(&decision).unwrap();
@@ -27,7 +27,7 @@ fn the_agent_that_was_asked_for_is_not_taken_for_the_one_that_a_record_is_about(
 }
 
 #[test]
-fn a_verdict_names_its_rule_and_the_place_of_it() {
+fn a_verdict_names_its_rule_and_its_position() {
     let rule = RuleRef {
         name: "no-curl".into(),
         source: "neuraxis.toml".into(),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_duration_reads_back() {
         for (seconds, written) in [
             (0, "0s"),
             (60, "1m"),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_wanted_and_may_be_written_out() {
+    fn a_duration_requires_a_unit_which_may_be_spelled_out() {
         for (written, millis) in [
             ("60s", 60_000),
             ("1m30s", 90_000),

@@ -111,7 +111,11 @@ pub fn trimmed(trimmed: &ContextTrimmed) -> String {
     let results = u64::try_from(trimmed.shortened.len()).unwrap_or(u64::MAX);
     let results =
         (results > 0).then(|| format!("shortened {}", counted(results, "older tool result")));
-    let all: Vec<String> = messages.into_iter().chain(reasoning).chain(results).collect();
+    let all: Vec<String> = messages
+        .into_iter()
+        .chain(reasoning)
+        .chain(results)
+        .collect();
     all.join(", ")
 }
 
@@ -131,7 +135,7 @@ mod tests {
     use crate::record::Span;
 
     #[test]
-    fn one_of_something_is_not_many() {
+    fn a_count_of_one_is_singular() {
         assert_eq!(
             max_turns(&MaxTurnsReached {
                 turns: 1,
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_over_is_named() {
+    fn an_escalation_names_the_role_or_person_that_takes_over() {
         let mut taken = Escalated {
             failures: 2,
             role: None,
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_serves_instead_is_named_with_what_it_is_not_sent() {
+    fn a_downgrade_names_the_fallback_role_and_the_messages_it_omits() {
         let mut instead = RoleDowngraded {
             from: Role::REASONING,
             to: Role::CODING,

@@ -114,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_there_is_no_percentile() {
+    fn without_measurements_there_is_no_percentile() {
         assert_eq!(Latencies::default().percentile(50), None);
     }
 
     #[test]
-    fn one_slow_thing_in_a_hundred_is_beyond_the_95th_percentile() {
+    fn one_outlier_in_a_hundred_is_beyond_the_95th_percentile() {
         let latencies = of((0..99).map(|_| 10).chain([60_000]));
         assert_eq!(latencies.percentile(95), Some(Duration::from_millis(10)));
         let slowest = latencies.percentile(100).unwrap().as_millis();
@@ -128,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_percentile_is_off_by_four_percent_at_the_most(millis in 0_u64..u64::MAX / 2) {
+        fn a_percentile_is_off_by_at_most_four_percent(millis in 0_u64..u64::MAX / 2) {
             let found = middle_of(bucket_of(millis));
             prop_assert!(found.abs_diff(millis) <= millis / 25 + 1, "{millis}: {found}");
         }
@@ -139,7 +139,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_added_apart_is_what_is_added_together(some in prop::collection::vec(0_u64..1 << 40, 0..40), others in prop::collection::vec(0_u64..1 << 40, 0..40)) {
+        fn merged_measurements_equal_measurements_added_together(some in prop::collection::vec(0_u64..1 << 40, 0..40), others in prop::collection::vec(0_u64..1 << 40, 0..40)) {
             let mut merged = of(some.clone());
             merged.merge(&of(others.clone()));
             prop_assert_eq!(merged, of(some.into_iter().chain(others)));

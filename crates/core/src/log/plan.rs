@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_has_no_list() {
+    fn text_that_is_not_a_plan_has_no_list() {
         for text in ["1", "{}", r#"{"steps":[]}"#, r#""[withheld: 3 bytes]""#] {
             assert_eq!(checklist(&JsonText::from_text(text)), None, "{text}");
             assert_eq!(standing_plan(&JsonText::from_text(text)), None, "{text}");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plan_with_open_steps_is_told_and_no_more_than_so_much_of_it() {
+    fn only_a_plan_with_open_steps_is_shown_and_its_length_is_bounded() {
         assert_eq!(standing_plan(&plan(&[("a", "done")])), None);
         let told = standing_plan(&plan(&[("a", "done"), ("b", "pending")])).unwrap();
         assert!(told.ends_with("\n[x] a\n[ ] b"), "{told}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_counts_for_the_day_on_which_it_began_and_for_each_of_its_parts_once() {
+    fn a_run_counts_once_per_part_and_for_the_day_it_started() {
         let run = golden(include_str!("../../tests/golden/parallel_agents.jsonl"));
         let mut later = run.clone();
         later.started_at = "2031-02-03T23:59:59Z".parse().ok();

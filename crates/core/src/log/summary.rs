@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_whose_clock_is_behind_makes_no_run_older() {
+    fn a_lagging_clock_does_not_move_the_last_time_of_a_run_backward() {
         let log = include_str!("../../tests/golden/parallel_agents.jsonl");
         let records = log.lines().map(|line| Record::from_json(line).unwrap());
         let mut records: Vec<Record> = records.collect();

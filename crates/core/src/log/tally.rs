@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_beyond_a_bound_count_as_one() {
+    fn names_beyond_the_limit_count_as_one() {
         let mut named = BTreeMap::<String, u64>::new();
         for number in 0..MAX_NAMES + 50 {
             *entry(&mut named, &number.to_string()) += 1;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_that_was_kept_goes_on_where_it_was() {
+    fn a_stored_tally_continues_where_it_stopped() {
         let log = include_str!("../../tests/golden/parallel_agents.jsonl");
         let records = log.lines().map(|line| Record::from_json(line).unwrap());
         let records: Vec<Record> = records.collect();

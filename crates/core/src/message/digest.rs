@@ -258,21 +258,21 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_a_message_counts() {
+    fn every_field_of_a_message_changes_its_hash() {
         let messages = [plain(), assistants(), thoughts(), calls(), others()].concat();
         let hashes: BTreeSet<_> = messages.iter().map(hash).collect();
         assert_eq!(hashes.len(), messages.len());
     }
 
     #[test]
-    fn what_went_before_counts() {
+    fn the_previous_hash_changes_the_next_one() {
         let message = Message::user("a");
         let once = message.hash_after(ContentHash::EMPTY);
         assert_ne!(message.hash_after(once), once);
     }
 
     #[test]
-    fn the_hash_is_made_as_described() {
+    fn the_hash_is_computed_as_documented() {
         let mut bytes = ContentHash::EMPTY.as_bytes().to_vec();
         bytes.extend([0]);
         bytes.extend(2_u64.to_le_bytes());

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_known_to_be_refused_is_refused() {
+    fn only_media_types_known_to_be_unsupported_are_refused() {
         assert!(!MediaTypes::Unknown.refuses("image/png"));
         assert!(MediaTypes::NONE.refuses("image/png"));
         let images = MediaTypes::Only(&["image/png"]);

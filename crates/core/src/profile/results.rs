@@ -63,7 +63,7 @@ mod tests {
     use crate::texts::Texts;
 
     #[test]
-    fn a_result_is_cut_only_where_it_is_too_long() {
+    fn a_result_is_cut_only_if_it_is_too_long() {
         let texts = &Texts::of(4).results;
         let mut rule = ResultRule::new("read_file".parse().unwrap());
         let value = JsonText::from_text(r#""äöü""#);

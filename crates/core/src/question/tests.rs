@@ -49,7 +49,7 @@ fn form() -> Question {
 }
 
 #[test]
-fn an_answer_is_an_object_of_the_fields_each_as_it_has_to_be() {
+fn an_answer_must_be_an_object_with_valid_fields() {
     let check = |answer: Value| form().check(&JsonText::from_text(answer.to_string()));
     for good in [
         json!({"name": "Ada"}),
@@ -87,14 +87,14 @@ fn an_answer_is_an_object_of_the_fields_each_as_it_has_to_be() {
 }
 
 #[test]
-fn a_question_without_fields_is_answered_by_an_empty_object() {
+fn a_question_without_fields_is_answered_with_an_empty_object() {
     let question = Question::new("shop", "Really?");
     assert_eq!(question.check(&JsonText::from_text("{}")), Ok(()));
     assert!(question.check(&JsonText::from_text(r#"{"a":1}"#)).is_err());
 }
 
 #[test]
-fn a_question_is_a_live_event_that_is_read_back_as_it_was() {
+fn a_question_event_reads_back_as_it_was_written() {
     let run_id = RunId(Uuid::nil());
     let open = OpenQuestion::new(
         QuestionId::from_text("q"),

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_stored_is_left_alone_and_what_may_not_is_gone() {
+    fn storable_content_is_unchanged_and_the_rest_is_withheld() {
         let text = "the canary sings".to_owned();
         let summary = record(RecordBody::Summary(Box::new(Summarized { text })));
         assert_eq!(summary.withheld(DataPolicy::ALL), None);

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_small_models_get_wrong_is_put_right() {
+    fn common_argument_mistakes_of_small_models_are_corrected() {
         for (written, meant) in [
             ("", "{}"),
             ("  ", "{}"),

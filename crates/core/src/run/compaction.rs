@@ -161,7 +161,7 @@ mod tests {
     const TEXTS: &SummaryTexts = &Texts::of(4).summaries;
 
     #[test]
-    fn what_a_small_model_sums_up_is_cut_to_its_context() {
+    fn input_for_a_summary_is_cut_to_the_context_of_the_model() {
         assert_eq!(
             (summary_tokens(1_000), summary_tokens(100_000)),
             (250, 1_024)
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_lose_their_middle() {
+    fn long_texts_are_cut_in_the_middle() {
         assert_eq!(cut("äöü", 3, TEXTS), "äöü");
         assert_eq!(cut("äöüß€", 4, TEXTS), "äö […1 characters left out…] ß€");
     }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_merely_speaks_of_tool_calls_is_an_answer() {
+    fn an_answer_that_only_mentions_tool_calls_is_an_answer() {
         for text in [
             "The model writes <tool_call> around it.",
             "A tool_call is JSON.",

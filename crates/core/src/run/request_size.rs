@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_room_is_told() {
+    fn the_size_of_a_request_is_described_by_its_parts() {
         let size = agent(1_100, &[("a", 100), ("b", 200)]).request_size(&message(50));
         assert_eq!(
             size.to_string(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_fit_stay_and_those_that_do_not_are_left_out_in_order() {
+    fn tools_that_do_not_fit_are_left_out_in_order() {
         // 85 % of the 1,000 tokens beside the reply are 850: 700 for tools.
         let tools = [("a", 400), ("b", 301), ("c", 200), ("d", 100)];
         let mut small = agent(1_100, &tools);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_that_an_opening_gathers_with_stays() {
+    fn the_tool_of_a_gathering_opening_is_always_kept() {
         let mut agent = agent(1_100, &[("a", 400), ("b", 400)]);
         agent.profile.opening = Opening::Gather {
             role: Role::ROUTER,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_message_that_leaves_no_room_for_results_tools_stay_that_fit() {
+    fn tools_that_fit_are_kept_next_to_a_message_that_leaves_no_room_for_results() {
         // With 100 tokens of instructions, out of 1,000 in all.
         for (tokens, kept, left_out) in [
             (800, vec!["a", "b"], vec![]),

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_leads_to_the_run_that_it_was_whichever_rules_it_was_recorded_by() {
+    fn a_log_of_any_rules_version_restores_its_run() {
         let stamp = Stamp::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
         for (version, asks) in [(LOOP_VERSION, AgentId::ROOT), (1, AgentId(1))] {
             let spec = Arc::new(spec());

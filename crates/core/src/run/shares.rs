@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_goes_to_those_who_used_least_and_its_remainder_to_the_first() {
+    fn the_remainder_goes_to_those_who_used_least_and_then_to_the_first() {
         assert_eq!(parts(10, &[0, 0]), [5, 5]);
         assert_eq!(parts(11, &[0, 0]), [6, 5]);
         assert_eq!(parts(2, &[0, 0, 0]), [1, 1, 0]);
@@ -57,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_are_what_is_left_and_none_is_twice_another_s(left in 0_u64..1_000, used in prop::collection::vec(0_u64..50, 1..8)) {
+        fn shares_add_up_to_what_is_left_and_are_balanced(left in 0_u64..1_000, used in prop::collection::vec(0_u64..50, 1..8)) {
             let parts = parts(left, &used);
             prop_assert_eq!(parts.iter().sum::<u64>(), left);
             let ends: Vec<u64> = parts.iter().zip(&used).map(|(part, used)| part + used).collect();
@@ -68,7 +68,7 @@ mod tests {
         }
 
         #[test]
-        fn whoever_uses_a_part_takes_nothing_from_the_others(
+        fn using_one_share_leaves_the_other_shares_unchanged(
             left in 0_u64..200,
             mut used in prop::collection::vec(0_u64..20, 2..6),
             order in prop::collection::vec(0_usize..6, 0..200),
@@ -89,7 +89,7 @@ mod tests {
         }
 
         #[test]
-        fn what_one_did_not_use_returns_to_the_others(
+        fn an_unused_share_returns_to_the_others(
             left in 0_u64..200,
             used in prop::collection::vec(0_u64..20, 2..6),
             ended in 0_usize..6,

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_fit_stay_and_the_long_ones_share_what_the_short_ones_leave() {
+    fn answers_that_fit_are_unchanged_and_long_ones_share_the_remaining_room() {
         assert_eq!(fitted(&[100, 3_000], 4_000), [100, 3_000]);
         // The quotes of each answer are two bytes.
         assert_eq!(fitted(&[98, 3_000, 5_000], 4_100), [98, 2_000, 2_000]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_says_how_much_there_was() {
+    fn a_cut_answer_states_its_full_size() {
         let mut long = answers(&[1_000]);
         fit(&mut long, 300, TEXTS);
         let text = long[0].json();

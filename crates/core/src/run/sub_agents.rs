@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_gives_a_task_an_item() {
+    fn each_item_of_a_list_becomes_a_task() {
         let arguments = r#"{"topics":["a",{"b":1},2],"depth":3}"#;
         assert_eq!(
             tasks(Some("topics"), arguments).unwrap(),

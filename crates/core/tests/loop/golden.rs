@@ -96,7 +96,7 @@ fn end(record: &Record) -> Option<&RunOutcome> {
 }
 
 #[test]
-fn every_line_is_a_record_that_is_written_back_to_the_same_bytes() {
+fn every_line_is_a_record_that_round_trips_to_the_same_bytes() {
     for golden in LOGS {
         let lines: Vec<_> = golden.log.lines().collect();
         assert_eq!(to_lines(&golden.records()), lines, "{}", golden.name);
@@ -105,7 +105,7 @@ fn every_line_is_a_record_that_is_written_back_to_the_same_bytes() {
 }
 
 #[test]
-fn records_are_numbered_without_a_gap_and_belong_to_one_run() {
+fn records_are_numbered_without_gaps_and_belong_to_one_run() {
     for golden in LOGS {
         let records = golden.records();
         for (record, seq) in records.iter().zip(1..) {
@@ -149,7 +149,7 @@ fn every_agent_ends_once_and_the_root_agent_last() {
 }
 
 #[test]
-fn only_a_steps_first_record_has_a_time_of_activity_and_that_never_goes_back() {
+fn only_the_first_record_of_a_step_has_an_active_time_and_times_never_decrease() {
     for golden in LOGS {
         let records = golden.records();
         let times: Vec<_> = records
@@ -169,7 +169,7 @@ fn only_a_steps_first_record_has_a_time_of_activity_and_that_never_goes_back() {
 }
 
 #[test]
-fn what_a_model_call_says_it_sent_is_what_the_log_says_was_said_before() {
+fn the_messages_a_model_call_records_match_the_log_before_it() {
     for golden in LOGS {
         let records = golden.records();
         let mut conversations = Conversations::new(started(&records), &golden.history());
@@ -216,7 +216,7 @@ fn the_usage_of_a_run_is_the_sum_of_all_its_attempts_and_agents() {
 }
 
 #[test]
-fn the_machine_gives_each_log_again_record_by_record() {
+fn every_log_replays_record_by_record() {
     for golden in LOGS {
         let records = golden.records();
         let (run, unanswered) = RunTree::restore(golden.history(), &records)
@@ -233,7 +233,7 @@ fn the_machine_gives_each_log_again_record_by_record() {
 }
 
 #[test]
-fn the_history_beside_a_log_is_the_one_its_run_began_with() {
+fn the_history_of_a_log_is_the_one_its_run_started_with() {
     for golden in LOGS {
         let records = golden.records();
         assert_eq!(
@@ -246,7 +246,7 @@ fn the_history_beside_a_log_is_the_one_its_run_began_with() {
 }
 
 #[test]
-fn agents_side_by_side_share_one_numbering_and_give_one_array_in_the_order_asked_for() {
+fn parallel_agents_share_one_numbering_and_return_one_array_in_request_order() {
     let records = PARALLEL_AGENTS.records();
     let call = records.iter().find_map(|record| match &record.body {
         RecordBody::ToolCall(call) if !call.agents.is_empty() => Some(call),

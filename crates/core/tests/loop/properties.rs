@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_happens_a_run_stays_valid_can_be_restored_and_ends(
+    fn any_run_stays_valid_can_be_restored_and_ends(
         plan in plan::run(),
         events in prop::collection::vec(plan::event(), 0..40),
         answers in prop::collection::vec(plan::answer(), 1..8),
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_run_that_is_only_answered_ends_with_every_call_answered(
+    fn a_run_whose_effects_are_only_answered_ends_with_every_call_answered(
         plan in plan::run(),
         answers in prop::collection::vec(plan::answer(), 1..12),
     ) {

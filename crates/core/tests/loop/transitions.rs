@@ -37,7 +37,7 @@ The agent has ten seconds, two of which are reserved: time is nearly up after ei
     clippy::disallowed_methods,
     reason = "the page is compared as it stands on disk, which this test may just have written"
 )]
-fn the_table_of_state_transitions_is_that_of_the_code() {
+fn the_documented_table_of_state_transitions_matches_the_code() {
     let table = table();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-transitions.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -51,7 +51,7 @@ fn the_table_of_state_transitions_is_that_of_the_code() {
 }
 
 #[test]
-fn every_state_of_the_table_is_the_phase_it_names() {
+fn every_state_of_the_table_is_in_the_phase_it_names() {
     for state in STATES {
         let run = (state.reach)();
         assert_eq!(phase(&run.tree, state.agent), state.phase, "{}", state.name);

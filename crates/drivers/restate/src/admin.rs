@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn of_the_page_of_another_server_the_beginning_is_told() {
+    async fn an_error_page_of_another_server_is_truncated() {
         let page = |_: &WebRequest| WebAnswer::page("x".repeat(10_000)).with_status(403);
         let config = RestateConfig {
             admin: WebSite::start(page).await.url("/"),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_password_of_an_address_stands_in_an_error() {
+    async fn errors_do_not_reveal_the_password_of_an_address() {
         let config = RestateConfig {
             admin: "http://me:hunter2@127.0.0.1:1".to_owned(),
             ..RestateConfig::default()

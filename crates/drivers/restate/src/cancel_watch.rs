@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_step_that_lasts_hears_of_a_cancellation_that_its_run_did_not_hear_of() {
+    async fn only_a_long_step_that_missed_a_cancellation_is_cancelled() {
         let steps = StepsInProgress::default();
         let first = steps.begin("inv_1", 0);
         let second = steps.begin("inv_2", 1);

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_is_none_is_named_with_its_key() {
+    fn an_invalid_address_is_named_with_its_key() {
         RestateConfig::default().check().unwrap();
         let config = RestateConfig {
             admin: "localhost:9070".to_owned(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_user_nor_password_nor_query_of_an_address_is_told() {
+    fn secrets_of_an_address_are_not_shown() {
         for (address, told) in [
             ("http://127.0.0.1:9070", "http://127.0.0.1:9070"),
             ("http://me:hunter2@host:9070/a", "http://***@host:9070/a"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_would_have_each_step_given_up_is_refused() {
+    fn an_abort_time_too_short_for_any_step_is_refused() {
         let config = RestateConfig {
             abort_ms: 0,
             ..RestateConfig::default()
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_reached_where_they_listen_unless_they_say_otherwise() {
+    fn workers_advertise_their_listen_address_by_default() {
         let mut config = RestateConfig::default();
         assert_eq!(config.advertised().unwrap(), "http://127.0.0.1:9080");
         config.listen.set_port(0);

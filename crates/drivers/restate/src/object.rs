@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invocation_that_failed_for_days_does_not_keep_its_session() {
+    fn an_invocation_that_keeps_failing_is_killed() {
         let offered = SessionRuns::discover();
         let at_last = offered.retry_policy_on_max_attempts;
         assert_eq!(at_last, Some(RetryPolicyOnMaxAttempts::Kill));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_is_refused_for_a_while_before_that_is_for_good() {
+    async fn a_run_is_refused_temporarily_before_it_is_refused_permanently() {
         let refusals = Refusals::new(Duration::from_secs(60));
         let [one, other] = [1, 2].map(|number| RunId(Uuid::from_u128(number)));
         assert!(!refusals.note(one, 1));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_another_worker_had_meanwhile_is_refused_anew() {
+    async fn the_refusal_period_restarts_after_another_worker_had_the_run() {
         let refusals = Refusals::new(Duration::from_secs(60));
         let run = RunId(Uuid::from_u128(1));
         assert!(!refusals.note(run, 1));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn runs_of_which_nothing_is_heard_any_more_are_forgotten() {
+    async fn runs_without_recent_refusals_are_forgotten() {
         let refusals = Refusals::new(Duration::from_secs(60));
         for number in 0..MANY as u128 {
             assert!(!refusals.note(RunId(Uuid::from_u128(number)), 1));

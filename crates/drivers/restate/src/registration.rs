@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn new_runs_are_to_go_to_the_youngest_address() {
+    fn new_runs_go_to_the_most_recently_registered_address() {
         let worker = Registration {
             restate: Restate::new(&RestateConfig::default()).unwrap(),
             address: "http://one:9080".to_owned(),

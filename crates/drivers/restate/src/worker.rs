@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_sign_with_the_key_of_the_restate_that_may_call_is_refused() {
+    async fn requests_not_signed_with_the_configured_restate_key_are_refused() {
         let key = "publickeyv1_w7YHemBctH5Ck2nQRQ47iBBqhNHy4FV7t2Usbye2A6f";
         let paths = ["/health", "/discover", "/invoke/NeuraxisSession/drive"];
         assert_eq!(statuses(Some(key), paths).await, [401; 3]);

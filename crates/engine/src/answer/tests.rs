@@ -9,7 +9,7 @@ fn place() -> AnswerSchema {
 }
 
 #[test]
-fn a_schema_is_named_after_its_title_as_far_as_providers_let_it() {
+fn a_schema_name_is_derived_from_its_title_within_provider_limits() {
     assert_eq!(place().name(), "A_place_");
     let untitled = AnswerSchema::from_json(r#"{"type":"object"}"#).unwrap();
     assert_eq!(untitled.name(), "answer");
@@ -23,7 +23,7 @@ fn a_schema_is_named_after_its_title_as_far_as_providers_let_it() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_with_what_is_wrong() {
+fn an_unusable_schema_is_refused_with_the_reason() {
     let wrong = |schema: &str| AnswerSchema::from_json(schema).unwrap_err();
     assert!(matches!(wrong("{"), AnswerSchemaError::NotJson(_)));
     let message = wrong(r#"{"type":"objekt"}"#).to_string();
@@ -44,7 +44,7 @@ fn what_cannot_be_asked_for_is_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn an_answer_is_the_whole_text_or_what_is_in_the_fence_around_it() {
+fn an_answer_is_the_whole_text_or_the_contents_of_its_code_fence() {
     for text in [
         r#"{"city":"Delft"}"#,
         " \n{\"city\":\"Delft\"}\n",
@@ -64,7 +64,7 @@ fn an_answer_is_the_whole_text_or_what_is_in_the_fence_around_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_by_its_place_and_not_quoted() {
+fn a_mismatch_is_reported_by_location_without_quoting_the_value() {
     let fault = place().read(r#"{"city":4711}"#).unwrap_err().to_string();
     assert!(fault.contains("/city"), "{fault}");
     assert!(fault.contains("string"), "{fault}");
@@ -74,7 +74,7 @@ fn what_does_not_fit_is_told_by_its_place_and_not_quoted() {
 }
 
 #[test]
-fn a_schema_that_doubles_with_each_level_is_refused_before_anything_is_checked_against_it() {
+fn an_exponentially_expanding_schema_is_refused() {
     let mut definitions = serde_json::Map::new();
     for level in 0..40 {
         let below = serde_json::json!({"$ref": format!("#/$defs/l{}", level + 1)});
@@ -94,7 +94,7 @@ fn a_schema_that_doubles_with_each_level_is_refused_before_anything_is_checked_a
 }
 
 #[test]
-fn an_answer_is_checked_where_its_schema_refers_back_to_itself() {
+fn an_answer_is_checked_against_a_recursive_schema() {
     let tree = r##"{"type":"object","properties":{"name":{"type":"string"},"parts":{"items":{"$ref":"#"}}},"required":["name"]}"##;
     let tree = AnswerSchema::from_json(tree).unwrap();
     let nested = |innermost: &str, levels: usize| {

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_the_clients_language_is_no_reason_to_refuse_its_tool() {
+    fn a_tool_with_a_regex_of_another_dialect_is_accepted() {
         for pattern in [r"[\w-.]+", r"(?<n>x)\k<n>", "^a+$"] {
             let by_value = json!({"type": "object", "properties": {"pattern": {"type": "string", "pattern": pattern}}});
             let by_name =
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_named_by_its_place() {
+    fn an_invalid_schema_is_refused_with_its_location() {
         let wrong = json!({"type": "strng", "pattern": r"[\w-.]+"});
         for (schema, place) in [
             (json!({"properties": {"n": wrong}}), "at /properties/n/type"),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_rings_at_the_time_of_the_latest_question_whatever_was_asked_before() {
+    async fn the_alarm_rings_at_the_latest_requested_time() {
         let start = Instant::now();
         let at = |seconds| Some(start + Duration::from_secs(seconds));
         let mut alarm = Alarm::default();

@@ -92,7 +92,7 @@ mod tests {
     use crate::driver::under_way::tests::Wakes;
 
     #[test]
-    fn they_are_polled_at_first_when_one_has_woken_and_when_there_are_others() {
+    fn interrupts_are_polled_at_first_after_a_wake_and_after_renewal() {
         let wakes = Arc::new(Wakes::default());
         let task = Waker::from(Arc::clone(&wakes));
         let mut interrupts = Interrupts::new(CancellationToken::new());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_polls_in_another_task_is_woken_there() {
+    fn polling_in_another_task_moves_the_wakeup_there() {
         let tasks = [Arc::new(Wakes::default()), Arc::new(Wakes::default())];
         let [one, other] = tasks.clone().map(Waker::from);
         let mut interrupts = Interrupts::new(CancellationToken::new());
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_is_heard_once() {
+    fn a_shutdown_is_reported_only_once() {
         let shutdown = CancellationToken::new();
         let mut interrupts = Interrupts::new(shutdown.clone());
         let mut cx = Context::from_waker(Waker::noop());

@@ -98,7 +98,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn waiting_for_one_call_does_not_wake_the_run_again_and_again() {
+    fn waiting_for_one_call_does_not_wake_the_run_repeatedly() {
         let wakes = Arc::new(Wakes::default());
         let waker = Arc::clone(&wakes).into();
         let mut context = Context::from_waker(&waker);
@@ -121,7 +121,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn each_of_several_is_heard_whichever_is_over_first() {
+    async fn each_of_several_calls_is_reported_in_any_order_of_completion() {
         let mut under_way = UnderWay::default();
         let mut waited_for = Vec::new();
         for _ in 0..3 {

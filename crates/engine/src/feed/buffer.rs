@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_of_what_a_tool_prints_is_kept_than_there_is_room_for_be_it_in_one_piece() {
+    fn tool_output_is_buffered_only_up_to_its_limit() {
         let (run_id, attempt, block) = (CountingIds::nth_run(1), Attempt(1), BlockIndex(0));
         let buffer = CallBuffer::new(LiveCall {
             effect_id: EffectId {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn text_is_heard_at_once_unless_it_keeps_coming_quicker_than_anybody_looks() {
+    async fn text_is_delivered_at_once_unless_it_arrives_faster_than_the_polling_interval() {
         let feed = Arc::new(Feed::default());
         feed.begin(call().effect_id);
         let buffer = feed.buffer(call());
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_woken_or_dropped_while_the_feed_is_locked() {
+    async fn listeners_are_not_woken_or_dropped_while_the_feed_is_locked() {
         let feed = Arc::new(Feed::default());
         feed.begin(call().effect_id);
         let buffer = feed.buffer(call());

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_share_a_message_as_long_as_it_has_room_and_are_read_as_they_were_written() {
+    fn pieces_share_a_message_while_they_fit_and_are_read_back_unchanged() {
         let name = Some("look".into());
         let arguments = "{}".to_owned();
         let pieces = [
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_between_characters_and_counts_on() {
+    fn long_text_is_split_between_characters_with_continuous_offsets() {
         let long = "é\u{1}🙂".repeat(2_000);
         let mut batch = Batch::default();
         assert!(batch.add(text(long.as_str()), 1_024));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_is_left_out() {
+    fn a_piece_that_cannot_be_split_is_left_out() {
         let mut batch = Batch::default();
         let name = "x".repeat(2_000);
         let tool_call_id = neuraxis_core::ToolCallId::from_text("c");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn many_runs_are_wanted_in_several_messages() {
+    fn requests_for_many_runs_are_split_into_several_messages() {
         let runs: Vec<RunId> = (0..1_000).map(|id| RunId(Uuid::from_u128(id))).collect();
         let mut read = Vec::new();
         for message in wants("me", &runs, true, 1_024) {

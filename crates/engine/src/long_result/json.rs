@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_found_with_their_paths_and_keys_are_none() {
+    fn long_strings_are_found_with_their_paths_and_keys_are_not() {
         let json = r#"{"a long key":"a long \"text\\", "list":[1,"short",{"x/y~":"another long one"}],"last":"ä long"}"#;
         let found = texts(json, 8);
         let shown: Vec<_> = found
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_laid_out_as_the_same_value() {
+    fn laying_out_a_value_does_not_change_it() {
         let json = r#"{"rows":[{"a":[1,2]},{"a":"x,[y"}],"n":3}"#;
         let text = laid_out(json);
         assert_eq!(
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_has_a_line_for_each_element_however_deep_it_is() {
+    fn a_long_list_has_a_line_per_element_at_any_depth() {
         let rows = r#"{"id":7,"of":[1,2]},"#.repeat(200);
         let json = format!(r#"{{"data":{{"found":{{"rows":[{rows}{{}}],"next":[1,2]}}}},"n":3}}"#);
         let text = laid_out(&json);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_does_no_harm() {
+    fn invalid_json_does_not_panic() {
         for text in ["", "\"", "\"\\", "]}", "{\"a\"", "\u{1f980}\"\\\u{1f980}"] {
             texts(text, 0);
             laid_out(text);

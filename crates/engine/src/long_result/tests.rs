@@ -43,14 +43,14 @@ fn offset(text: &str) -> usize {
 }
 
 #[test]
-fn a_result_that_fits_is_left_alone() {
+fn a_result_that_fits_is_unchanged() {
     let value = encoded(&json!("x".repeat(MOST - 2)));
     assert!(LongResult::of(&value, MOST, MOST_KEPT).is_none());
     assert!(LongResult::of(&value, MOST - 1, MOST_KEPT).is_some());
 }
 
 #[test]
-fn a_long_text_is_cut_around_a_marker_on_a_line_of_its_own() {
+fn a_long_text_is_cut_around_a_marker_on_its_own_line() {
     let lines: String = (1..=1_000)
         .map(|number| format!("line {number}\n"))
         .collect();
@@ -78,7 +78,7 @@ fn a_long_text_is_cut_around_a_marker_on_a_line_of_its_own() {
 }
 
 #[test]
-fn of_an_object_the_long_texts_are_cut_and_everything_else_stays() {
+fn only_long_strings_of_an_object_are_cut() {
     let long = "o".repeat(20_000);
     let given = json!({"exit_code": 1, "stdout": long, "stderr": "a word", "errors": ["e".repeat(9_000)], "summary": "It failed."});
     let (value, whole) = cut(&given);
@@ -102,7 +102,7 @@ fn of_an_object_the_long_texts_are_cut_and_everything_else_stays() {
 }
 
 #[test]
-fn a_value_of_many_small_parts_is_cut_as_text_with_a_line_for_each() {
+fn a_value_of_many_small_parts_is_cut_as_text_with_a_line_per_part() {
     let rows: Vec<_> = (0..2_000).map(|id| json!({"id": id})).collect();
     let (value, whole) = cut(&json!({"rows": rows}));
     let text = value.as_str().expect("it is a text now");
@@ -118,7 +118,7 @@ fn a_value_of_many_small_parts_is_cut_as_text_with_a_line_for_each() {
 }
 
 #[test]
-fn what_is_not_kept_is_said() {
+fn a_result_reports_how_much_of_it_is_not_stored() {
     let value = encoded(&json!("x".repeat(100_000)));
     let long = LongResult::of(&value, MOST, 50_000).unwrap();
     let whole = long.whole();
@@ -141,7 +141,7 @@ fn what_is_not_kept_is_said() {
 }
 
 #[test]
-fn a_marker_behind_what_is_not_kept_says_where_its_text_is_in_what_is() {
+fn a_marker_after_an_unstored_part_gives_the_offset_in_the_stored_text() {
     let given = json!({"a": "a".repeat(60_000), "b": "b".repeat(20_000)});
     let long = LongResult::of(&encoded(&given), MOST, 50_000).unwrap();
     let value: Value = long.value(&call(), Fate::Readable).decode().unwrap();
@@ -152,7 +152,7 @@ fn a_marker_behind_what_is_not_kept_says_where_its_text_is_in_what_is() {
 }
 
 #[test]
-fn a_small_context_gets_short_results() {
+fn a_small_context_gets_shorter_results() {
     let bounds = ResultBounds::default();
     for (tokens, results, bytes) in [
         (None, 9, 64 * 1024),
@@ -197,7 +197,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_result_is_longer_than_its_bound_and_each_is_a_value(
+    fn no_result_exceeds_its_limit_and_each_is_valid_json(
         value in value(),
         most in MOST..9_000_usize,
         most_kept in 9_000..60_000_usize,
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn beginning_marker_and_end_are_of_the_text_and_pages_joined_give_the_whole(
+    fn a_cut_text_keeps_its_head_and_tail_and_its_pages_join_to_the_whole(
         text in text(),
         page in 1..40_000_usize,
     ) {

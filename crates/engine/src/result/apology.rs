@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn every_class_of_error_says_what_happened_and_what_to_do_without_the_provider_s_words() {
+    fn every_error_kind_has_an_explanation_without_the_provider_s_text() {
         for (kind, expected) in said() {
             let text = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
             assert_eq!(text, format!("This could not be finished: {expected}."));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_a_run_for_another_reason_is_no_failure_of_a_model() {
+    fn a_run_that_ended_for_another_reason_is_not_a_model_failure() {
         assert_eq!(for_failure("an internal error; it was logged", &[]), None);
     }
 }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_decision_is_made_for_each_mode_and_plan_and_none_for_what_is_refused() {
+    fn decisions_are_cached_per_mode_and_plan_and_refusals_are_not() {
         let (cache, catalog) = (DecisionCache::default(), ToolCatalog::default());
         let [small, large] = ["small", "large"].map(|name| PlanName::new(name.to_owned()));
         let of = |mode, plan| {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_with_the_same_tools_share_one_list_in_the_order_of_their_decision() {
+    fn runs_with_the_same_tools_share_one_list_in_decision_order() {
         let mut catalog = ToolCatalog::default();
         for name in ["look", "read"] {
             let tool = ScriptedTool::echoing(spec(name));

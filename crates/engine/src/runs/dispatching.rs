@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_a_run_that_is_being_dispatched_has_it_dispatched_once_more_by_the_same_task() {
+    fn a_request_during_a_dispatch_makes_the_same_task_dispatch_once_more() {
         let dispatches = Arc::<Dispatches>::default();
         let run = RunId(Uuid::from_u128(1));
         let begin = || Dispatch::begin(&dispatches, run);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_remembered_through_all_that_follow_and_no_longer_than_it_is_used() {
+    fn previous_engines_are_remembered_only_while_they_are_in_use() {
         let first = after(None);
         let second = after(Some(&first));
         let third = after(Some(&second));

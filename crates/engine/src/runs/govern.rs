@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_begins_at_midnight_of_greenwich() {
+    fn a_day_begins_at_midnight_utc() {
         let start = |now: &str| start_of_day(now.parse().unwrap()).to_string();
         assert_eq!(start("2026-03-01T00:00:00Z"), "2026-03-01T00:00:00Z");
         assert_eq!(start("2026-03-01T23:59:59.999Z"), "2026-03-01T00:00:00Z");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_known_until_another_takes_its_place() {
+    fn a_session_is_known_until_another_replaces_it() {
         let known = KnownSessions::new();
         let session = |number: usize| -> SessionId { format!("s{number}").parse().unwrap() };
         assert!(!known.has(&session(0)));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn any_session_may_be_there_while_the_store_keeps_nothing() {
+    fn any_session_may_exist_while_the_store_is_failing() {
         let known = KnownSessions::new();
         let session: SessionId = "s".parse().unwrap();
         assert!(!known.may_have(&session));

@@ -219,7 +219,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(60);
 
     #[tokio::test]
-    async fn a_holder_that_renews_its_lease_lives_and_the_lease_of_one_that_does_not_runs_out() {
+    async fn waiting_for_a_lease_ends_when_it_expires_and_not_while_it_is_renewed() {
         let store = MemoryStore::with_lease(LEASE);
         let (session, run) = ("s".parse().unwrap(), CountingIds::nth_run(1));
         let session = Session::new(session, Timestamp::UNIX_EPOCH);

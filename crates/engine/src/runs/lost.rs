@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_was_lost_rests_longer_each_time_and_never_for_good() {
+    async fn a_lost_run_pauses_longer_each_time_up_to_a_maximum() {
         let lost = LostRuns::default();
         let run = RunId(Uuid::from_u128(1));
         assert!(!lost.rests(run) && !lost.contains(run));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_runs_are_remembered_than_there_is_room_for() {
+    async fn remembered_lost_runs_are_limited() {
         let lost = LostRuns::default();
         for number in 0..=MAX_RUNS {
             lost.note(RunId(Uuid::from_u128(number as u128)));

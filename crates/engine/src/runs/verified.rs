@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_trusted_for_one_to_two_periods_however_seldom_any_is_looked_at() {
+    fn a_session_is_trusted_for_one_to_two_periods_however_rare_the_checks() {
         let verified = VerifiedSessions::new();
         let session: SessionId = "s".parse().unwrap();
         verified.with(|periods| {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_sessions_are_remembered_than_two_periods_have() {
+    fn at_most_two_periods_of_sessions_are_remembered() {
         let verified = VerifiedSessions::new();
         let session = |number: usize| -> SessionId { format!("s{number}").parse().unwrap() };
         let many = 3 * MAX_SESSIONS;

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn records_come_as_they_are_kept_up_to_the_last_of_the_run() {
+    async fn records_arrive_as_they_are_committed_up_to_the_last_of_the_run() {
         let store = Arc::new(MemoryStore::new());
         let session = Session::new("main".parse().unwrap(), START);
         store.create_session(&session).await.unwrap();

@@ -57,7 +57,7 @@ fn told(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_empty_session_is_two_lines_and_several_stand_one_after_the_other() {
+async fn an_empty_session_exports_as_two_lines_and_several_can_be_concatenated() {
     let one = archive().await;
     assert_eq!(one.lines().count(), 2);
     let two = format!("\n{one}\n{one}");
@@ -82,7 +82,7 @@ async fn a_byte_order_mark_is_accepted_and_another_encoding_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_archive_is_refused_by_its_line() {
+async fn an_invalid_archive_is_refused_with_the_line_number() {
     let one = archive().await;
     let first = one.lines().next().unwrap();
     let cut = "line 2: the file was cut off before this line: the end of the session is missing";
@@ -129,7 +129,7 @@ async fn a_title_goes_along_in_an_archive_and_is_not_needed_there() {
 }
 
 #[tokio::test]
-async fn what_a_newer_version_wrote_is_told_from_what_was_changed() {
+async fn records_of_a_newer_version_are_distinguished_from_altered_ones() {
     let store = store().await;
     talk(&store, 1, "Hi.").await;
     let archive = archived(&store).await;
@@ -156,7 +156,7 @@ async fn what_a_newer_version_wrote_is_told_from_what_was_changed() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_is_refused() {
+async fn an_import_extends_a_stored_session_and_refuses_a_longer_or_different_one() {
     let (there, longer, other) = (store().await, store().await, store().await);
     for store in [&there, &longer] {
         talk(store, 1, "Hi.").await;
@@ -181,7 +181,7 @@ async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_i
 
 /// The step that found no room was stored with the end of its run, and an import does not know of steps.
 #[tokio::test]
-async fn a_run_that_became_as_long_as_it_may_be_is_imported() {
+async fn a_run_at_its_maximum_size_can_be_imported() {
     let bounded = || {
         MemoryStore::new().bounded(RunBounds {
             max_bytes: 3_000_000,
@@ -204,7 +204,7 @@ async fn a_run_that_became_as_long_as_it_may_be_is_imported() {
 }
 
 #[tokio::test]
-async fn a_session_is_meant_by_its_id_or_by_the_beginning_of_it_if_no_other_begins_so() {
+async fn a_session_is_found_by_its_id_or_a_unique_prefix() {
     let store = Arc::new(MemoryStore::new());
     for id in ["0199aaaa-1", "0199aaaa-2", "0199bbbb-1", "trip"] {
         let session = Session::new(id.parse().unwrap(), Timestamp::UNIX_EPOCH);
@@ -224,7 +224,7 @@ async fn a_session_is_meant_by_its_id_or_by_the_beginning_of_it_if_no_other_begi
 }
 
 #[tokio::test]
-async fn what_is_idle_is_what_pruning_removes() {
+async fn idle_sessions_are_those_that_pruning_removes() {
     let store = store().await;
     talk(&store, 1, "Hi.").await;
     let open = Session::new("open".parse().unwrap(), Timestamp::UNIX_EPOCH);
@@ -243,7 +243,7 @@ async fn what_is_idle_is_what_pruning_removes() {
 }
 
 #[tokio::test]
-async fn what_is_idle_is_found_without_a_look_at_the_runs_of_each_session() {
+async fn idle_sessions_are_found_without_reading_each_session_s_runs() {
     let store = MemoryStore::new();
     for (id, made) in [("old", 0), ("older", -1), ("new", 100)] {
         let made = Timestamp::from_second(made).unwrap();
@@ -260,7 +260,7 @@ async fn what_is_idle_is_found_without_a_look_at_the_runs_of_each_session() {
 }
 
 #[tokio::test]
-async fn an_archive_is_refused_before_anything_of_it_is_kept() {
+async fn an_invalid_archive_is_refused_before_anything_is_stored() {
     async fn import(archive: String, unfinished: UnfinishedRuns) -> ImportError {
         let store = Arc::new(MemoryStore::new());
         let sessions = Sessions::new(store);
@@ -296,7 +296,7 @@ async fn late_with(operation: StoreOperation) -> Arc<FailingStore<MemoryStore>> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_in_which_a_run_comes_while_it_is_exported_is_written_whole() {
+async fn a_session_that_gets_a_run_during_its_export_is_exported_completely() {
     for operation in [StoreOperation::Verify, StoreOperation::Session] {
         let store = late_with(operation).await;
         let sessions = Sessions::new(store.clone());
@@ -315,7 +315,7 @@ async fn a_session_in_which_a_run_comes_while_it_is_exported_is_written_whole() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_deleted_while_it_is_exported_is_no_damage() {
+async fn a_session_deleted_during_its_export_is_not_reported_as_damaged() {
     for operation in [StoreOperation::Verify, StoreOperation::Runs] {
         let store = late_with(operation).await;
         let sessions = Sessions::new(store.clone());

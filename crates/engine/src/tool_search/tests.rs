@@ -48,7 +48,7 @@ fn few_tools_are_not_searched() {
 }
 
 #[test]
-fn requests_begin_with_the_programs_own_tools_then_the_search_then_what_suits_the_message() {
+fn requests_list_own_tools_then_the_search_then_tools_matching_the_message() {
     let agent = narrowed(7, "close the ticket");
     assert_eq!(
         first(&agent),
@@ -70,12 +70,12 @@ fn requests_begin_with_the_programs_own_tools_then_the_search_then_what_suits_th
 }
 
 #[test]
-fn where_the_programs_own_tools_alone_are_too_many_they_are_searched_too() {
+fn own_tools_are_searched_too_when_they_alone_exceed_the_limit() {
     assert_eq!(first(&narrowed(1, "close the ticket"))[0], "find_tools");
 }
 
 #[test]
-fn what_an_agent_must_have_or_names_is_always_there() {
+fn required_and_named_tools_are_always_offered() {
     let mut agent = agent();
     agent.profile.stop_after = names(&["chat__archive"]);
     agent.tool_choice = Some(ToolChoice::Named("tickets__create".parse().unwrap()));
@@ -93,7 +93,7 @@ fn what_an_agent_must_have_or_names_is_always_there() {
 }
 
 #[test]
-fn an_agent_that_calls_no_tool_searches_none() {
+fn an_agent_that_calls_no_tools_has_no_search() {
     let mut agent = agent();
     agent.profile.offer = Offer::Never;
     narrow_requests(&mut agent, 1, "close the ticket", |_| false);
@@ -101,7 +101,7 @@ fn an_agent_that_calls_no_tool_searches_none() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() {
+fn a_conversation_keeps_its_tools_and_those_it_called() {
     let calls = ["tickets__search", "gone__tool", "read_file"];
     let said = messages::calls(calls.map(|name| ("call_1", name, "{}")));
     let history: Transcript = [said].into_iter().collect();
@@ -131,7 +131,7 @@ fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() 
 }
 
 #[test]
-fn a_search_names_what_it_found_and_lets_it_join() {
+fn a_search_lists_the_tools_it_found_and_adds_them() {
     let agent = narrowed(7, "");
     let query = JsonText::from_text(r#"{"query":"create ticket"}"#);
     let outcome = find(&agent, &query, usize::MAX);
@@ -152,7 +152,7 @@ fn a_search_names_what_it_found_and_lets_it_join() {
 }
 
 #[test]
-fn tools_are_found_by_a_part_of_a_sentence_without_blanks() {
+fn tools_are_found_by_part_of_a_sentence_without_spaces() {
     let described = [
         ("jp__t00", "天気予報を調べます。"),
         ("jp__t01", "株価を調べます。"),
@@ -172,7 +172,7 @@ fn tools_are_found_by_a_part_of_a_sentence_without_blanks() {
 }
 
 #[test]
-fn a_search_finds_as_many_tools_as_a_result_may_tell_of_and_one_at_the_least() {
+fn a_search_finds_as_many_tools_as_a_result_can_hold_and_at_least_one() {
     let agent = narrowed(7, "");
     let query = JsonText::from_text(r#"{"query":"create or close a ticket"}"#);
     let found = |most| {
@@ -191,7 +191,7 @@ fn a_search_finds_as_many_tools_as_a_result_may_tell_of_and_one_at_the_least() {
 }
 
 #[test]
-fn a_query_that_says_nothing_is_told_what_to_say() {
+fn an_invalid_query_is_refused_with_a_hint() {
     for (arguments, fault) in [
         (r#"{"query":"  "}"#, "in a few words"),
         (r#"{"words":"x"}"#, "unknown field"),

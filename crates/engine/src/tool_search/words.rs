@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_compared_without_case_ending_and_filling() {
+    fn words_are_compared_without_case_endings_and_stop_words() {
         assert_eq!(words("list_the-Issues"), words("listing issue"));
         assert_eq!(words("getPullRequest2"), ["pull", "request2"]);
         assert_eq!(words("the of, to!"), [""; 0]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_two_letters_are_a_word_where_a_script_has_no_blanks() {
+    fn letter_pairs_are_words_in_scripts_without_spaces() {
         for (text, expected) in [
             (
                 "天気予報を。API 雨",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_mean_the_same_are_known_by_any_of_their_forms() {
+    fn synonyms_are_found_from_any_word_form() {
         let of = |word: &str| related(&words(word)[0]).cloned().collect::<Vec<_>>();
         assert!(of("removing").contains(&"delet".to_owned()));
         assert!(of("deletes").contains(&"remov".to_owned()));

@@ -47,7 +47,7 @@ fn two_deep() -> World {
 }
 
 #[tokio::test]
-async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_on_there() {
+async fn an_approval_inside_a_nested_sub_agent_can_be_decided_and_the_run_continues() {
     let world = two_deep();
     let ran = world.calls(Mode::MODERATE, &[("outer", TASK)]).await;
     assert_eq!(ran.result.status, RunStatus::Waiting);
@@ -66,7 +66,7 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
 }
 
 #[tokio::test]
-async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
+async fn approvals_are_listed_across_sessions_and_decided_one_by_one() {
     let world = World::new("", later(3));
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
     world.model.push(reply::calls(puts));
@@ -108,7 +108,7 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_waits_is_shown_a_page_of_runs_at_a_time_and_its_sessions_are_looked_at_later() {
+async fn waiting_approvals_are_paged_by_run_and_verified_only_on_request() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let world = World::with("", later(4), |builder| builder.store(store.clone()));
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
@@ -142,7 +142,7 @@ async fn what_waits_is_shown_a_page_of_runs_at_a_time_and_its_sessions_are_looke
 }
 
 #[tokio::test]
-async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_is_kept() {
+async fn a_decision_about_other_arguments_or_no_open_call_is_refused() {
     let world = World::new("", later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", r#"{"n":1}"#)]).await;
     let waiting = world.orchestrator.approvals().list().await.unwrap();
@@ -166,7 +166,7 @@ async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_
 }
 
 #[tokio::test]
-async fn edited_arguments_that_the_tool_does_not_take_are_refused_and_the_call_still_waits() {
+async fn edited_arguments_that_the_tool_cannot_accept_are_refused_and_the_call_waits() {
     let world = World::new("", later(1));
     world.calls(Mode::MODERATE, &[("put", r#"{"n":1}"#)]).await;
     let approvals = world.orchestrator.approvals();
@@ -190,7 +190,7 @@ async fn edited_arguments_that_the_tool_does_not_take_are_refused_and_the_call_s
 }
 
 #[tokio::test]
-async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() {
+async fn edited_arguments_are_judged_again_and_can_be_denied_by_a_rule() {
     let rules = "[rules.no]\nanswer = 'deny'\ntools = ['put']\npaths = ['secrets/**']";
     let world = World::new(rules, later(1));
     let ran = world
@@ -239,7 +239,7 @@ fn is_answered_before(decided: &Result<Decided, DecideError>) -> bool {
 const DENY: ApprovalDecision = ApprovalDecision::Deny { reason: None };
 
 #[tokio::test(start_paused = true)]
-async fn of_several_answers_to_a_question_of_a_run_elsewhere_the_first_counts() {
+async fn the_first_of_several_answers_to_a_run_held_elsewhere_counts() {
     let at_hand = waits().await;
     for _ in 0..2 {
         let denied = decide_elsewhere(&at_hand, DENY).await;
@@ -261,7 +261,7 @@ async fn of_several_answers_to_a_question_of_a_run_elsewhere_the_first_counts() 
 }
 
 #[tokio::test]
-async fn an_answer_to_what_was_answered_since_it_was_read_is_not_said_to_count() {
+async fn an_answer_to_an_already_answered_question_is_refused() {
     let world = World::new("", later(2));
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
     world.calls(Mode::MODERATE, &puts).await;
@@ -286,7 +286,7 @@ async fn an_answer_to_what_was_answered_since_it_was_read_is_not_said_to_count()
 }
 
 #[tokio::test]
-async fn an_answer_that_was_posted_before_counts_and_who_answers_otherwise_is_told() {
+async fn a_previously_posted_answer_counts_and_a_different_one_is_refused() {
     let (world, store, waiting) = waits().await;
     let (run, request) = (waiting.run_id, &waiting.request);
     let approvals = world.orchestrator.approvals();
@@ -311,7 +311,7 @@ async fn an_answer_that_was_posted_before_counts_and_who_answers_otherwise_is_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_whose_words_may_not_be_stored_counts_and_does_without_the_store() {
+async fn a_decision_whose_text_must_not_be_stored_counts_without_the_store() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let policy = "channels.code_task.data = { text = false }\n";
     let silent = ScriptedApprover::new().stay_silent();
@@ -361,7 +361,7 @@ async fn decide_while(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
+async fn an_answer_overtaken_by_another_is_refused() {
     // The user of that process had already answered, but the answer was not recorded yet.
     let approved = decide_while(|waiting| {
         RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
@@ -379,7 +379,7 @@ async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left_to_it() {
+async fn an_answer_to_a_run_that_ends_elsewhere_is_not_reported_as_left_to_it() {
     let approved = decide_while(|_| {
         RecordBody::Final(Box::new(RunOutcome {
             content: "stopped there".to_owned(),
@@ -402,7 +402,7 @@ async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left
 
 /// Such a run could not be read back: any later decision or client result would end it.
 #[tokio::test]
-async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
+async fn a_run_with_an_incomplete_log_never_waits_and_gives_the_reason() {
     let policy = "[channels.code_task]\ndata = { reasoning = false }\n";
     let world = World::new(policy, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", r#"{"n":7}"#)]).await;
@@ -444,7 +444,7 @@ async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_run_whose_log_is_not_whole_does_not_wait_for_a_client_s_tool_of_the_program_either() {
+async fn a_run_with_an_incomplete_log_does_not_wait_for_a_registered_client_tool() {
     let policy = "[channels.code_task]\ndata = { reasoning = false }\n";
     let pick = || spec("pick").read_only().build();
     let world = World::with(policy, later(0), |builder| builder.client_tool(pick()));

@@ -42,7 +42,7 @@ async fn used(store: &MemoryStore) -> SessionMetrics {
 }
 
 #[tokio::test]
-async fn the_money_of_a_session_is_what_its_runs_cost() {
+async fn the_cost_budget_of_a_session_counts_the_costs_of_its_runs() {
     let world = world("[plans.team.session]\nmax_cost_micro_usd = 50", nobody());
     for cost in [20, 30] {
         let ran = ask(&world, "s", cost).await;
@@ -66,7 +66,7 @@ async fn the_money_of_a_session_is_what_its_runs_cost() {
 }
 
 #[tokio::test]
-async fn the_money_of_a_day_is_what_the_runs_of_all_sessions_cost_and_comes_back_the_next_day() {
+async fn the_daily_cost_budget_covers_all_sessions_and_renews_the_next_day() {
     let world = world("[plans.team.day]\nmax_cost_micro_usd = 50", nobody());
     for (session, cost) in [("s", 20), ("t", 30)] {
         let ran = ask(&world, session, cost).await;
@@ -86,7 +86,7 @@ async fn the_money_of_a_day_is_what_the_runs_of_all_sessions_cost_and_comes_back
 }
 
 #[tokio::test]
-async fn a_fork_uses_no_more_than_is_left_of_the_day() {
+async fn a_fork_cannot_exceed_the_rest_of_the_daily_budget() {
     let world = world("[plans.team.day]\nmax_cost_micro_usd = 50", nobody());
     let ran = ask(&world, "s", 50).await;
     let options = ForkOptions::new(session("fork")).message("And then?");
@@ -99,7 +99,7 @@ async fn a_fork_uses_no_more_than_is_left_of_the_day() {
 }
 
 #[tokio::test]
-async fn a_run_that_waited_uses_no_more_than_others_left_of_the_day() {
+async fn a_resumed_run_cannot_exceed_the_rest_of_the_daily_budget() {
     for (others, is_over) in [(5, false), (49, true)] {
         let policy = "[plans.team.day]\nmax_cost_micro_usd = 50";
         let world = world(policy, later(1));
@@ -123,7 +123,7 @@ async fn a_run_that_waited_uses_no_more_than_others_left_of_the_day() {
 }
 
 #[tokio::test]
-async fn a_run_that_has_less_when_it_goes_on_asks_nobody_anew_about_its_other_calls() {
+async fn a_resumed_run_with_a_smaller_budget_does_not_repeat_open_approvals() {
     let world = world("[plans.team.day]\nmax_cost_micro_usd = 50", later(2));
     let calls = reply::calls([("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)]);
     world.model.push(reply::using(calls, 1, 0));
@@ -140,7 +140,7 @@ async fn a_run_that_has_less_when_it_goes_on_asks_nobody_anew_about_its_other_ca
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
+async fn usage_of_a_run_stopped_at_its_deadline_counts() {
     let policy =
         "[modes.exploratory]\ndeadline = '20s'\n[plans.team.session]\nmax_cost_micro_usd = 200";
     let world = world(policy, nobody());
@@ -164,7 +164,7 @@ async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
 }
 
 #[tokio::test]
-async fn a_reply_that_names_another_model_costs_what_is_set_for_the_model_that_was_asked() {
+async fn a_reply_from_another_model_is_priced_as_the_requested_model() {
     let policy = "[prices.'testkit/scripted']\nprompt = 1.0\ncompletion = 0.0\n\
                   [prices.'testkit/*']\nprompt = 0.1\ncompletion = 0.0\n\
                   [plans.team.session]\nmax_cost_micro_usd = 50";
@@ -184,7 +184,7 @@ async fn a_reply_that_names_another_model_costs_what_is_set_for_the_model_that_w
 }
 
 #[tokio::test]
-async fn an_attempt_that_failed_costs_what_its_provider_says_it_used() {
+async fn a_failed_attempt_costs_the_usage_its_provider_reports() {
     let world = world("[plans.team.session]\nmax_cost_micro_usd = 50", nobody());
     let usage = Usage {
         prompt: TokenCount::measured(50),
@@ -202,7 +202,7 @@ async fn an_attempt_that_failed_costs_what_its_provider_says_it_used() {
 }
 
 #[tokio::test]
-async fn calls_that_never_ran_use_up_none_of_a_session_s_tool_calls() {
+async fn calls_that_never_ran_use_none_of_the_session_s_tool_calls() {
     let world = world("[plans.team.session]\nmax_tool_calls = 2", nobody());
     let calls = [("nonsense", "{}"), ("look", "no JSON")];
     let ran = world.calls(Mode::EXPLORATORY, &calls).await;
@@ -219,7 +219,7 @@ async fn calls_that_never_ran_use_up_none_of_a_session_s_tool_calls() {
 }
 
 #[tokio::test]
-async fn a_call_that_delivers_the_answer_uses_up_none_of_a_session_s_tool_calls() {
+async fn a_call_that_delivers_the_answer_uses_none_of_the_session_s_tool_calls() {
     let world = world("[plans.team.session]\nmax_tool_calls = 1", nobody());
     let schema = r#"{"title":"Place","type":"object","required":["city"],
         "properties":{"city":{"type":"string"}}}"#;
@@ -239,8 +239,7 @@ async fn a_call_that_delivers_the_answer_uses_up_none_of_a_session_s_tool_calls(
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_session_took_the_same()
-{
+async fn session_time_excludes_waiting_for_approval_and_is_the_same_after_import() {
     let world = world("[plans.team.session]\nmax_time = '20s'", later(1));
     world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     tokio::time::advance(Duration::from_secs(3_600)).await;

@@ -46,7 +46,7 @@ fn decisions(records: &[Arc<Record>]) -> Vec<ApprovalDecision> {
 }
 
 #[tokio::test]
-async fn a_sweep_tells_a_run_that_was_put_aside_once_the_time_is_over_and_it_goes_on() {
+async fn a_sweep_expires_an_approval_of_a_parked_run_and_the_run_continues() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     assert_eq!(ran.result.status, RunStatus::Waiting);
@@ -89,7 +89,7 @@ async fn a_sweep_tells_a_run_that_was_put_aside_once_the_time_is_over_and_it_goe
 }
 
 #[tokio::test]
-async fn of_two_questions_only_the_one_whose_time_is_over_expires() {
+async fn only_the_overdue_one_of_two_approvals_expires() {
     let world = World::new(SHORT, later(3));
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
     let ran = world.calls(Mode::MODERATE, &puts).await;
@@ -109,7 +109,7 @@ async fn of_two_questions_only_the_one_whose_time_is_over_expires() {
 }
 
 #[tokio::test]
-async fn a_process_that_starts_lets_expire_what_ran_out_meanwhile_and_asks_nobody_about_it() {
+async fn a_starting_process_expires_overdue_approvals_without_asking_again() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     world.clock.advance(Duration::from_secs(7_200));
@@ -123,7 +123,7 @@ async fn a_process_that_starts_lets_expire_what_ran_out_meanwhile_and_asks_nobod
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approver_who_is_still_asked_has_no_more_time_either() {
+async fn an_approval_expires_while_the_approver_is_still_being_asked() {
     let world = World::new(SHORT, ScriptedApprover::new().stay_silent());
     let began = tokio::time::Instant::now();
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
@@ -136,7 +136,7 @@ async fn an_approver_who_is_still_asked_has_no_more_time_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_is_kept_is_heard_before_the_end_of_its_time() {
+async fn a_stored_decision_is_received_before_the_deadline() {
     let world = World::new(SHORT, ScriptedApprover::new().stay_silent());
     let approvals = world.orchestrator.approvals();
     // By another process, immediately before the deadline.
@@ -163,7 +163,7 @@ async fn a_decision_that_is_kept_is_heard_before_the_end_of_its_time() {
 }
 
 #[tokio::test]
-async fn a_decision_that_is_kept_in_time_counts_however_late_its_run_takes_it() {
+async fn a_decision_stored_in_time_counts_however_late_its_run_receives_it() {
     let (world, store, [older, _]) = two_that_wait().await;
     let run = older.result.run_id;
     let waiting = world.orchestrator.approvals().list().await.unwrap();
@@ -182,7 +182,7 @@ async fn a_decision_that_is_kept_in_time_counts_however_late_its_run_takes_it() 
 }
 
 #[tokio::test]
-async fn a_decision_that_comes_before_any_sweep_but_too_late_is_kept_as_an_expiry() {
+async fn a_late_decision_before_any_sweep_is_recorded_as_an_expiry() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     let waiting = world.orchestrator.approvals().list().await.unwrap();
@@ -205,7 +205,7 @@ async fn a_decision_that_comes_before_any_sweep_but_too_late_is_kept_as_an_expir
 }
 
 #[tokio::test]
-async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
+async fn an_answer_supplied_to_a_waiting_run_expires_like_any_other() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     let request = world.orchestrator.approvals().list().await.unwrap()[0]
@@ -235,7 +235,7 @@ async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_decision_that_comes_after_the_end_changes_nothing() {
+async fn a_decision_after_the_expiry_changes_nothing() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     let waiting = world.orchestrator.approvals().list().await.unwrap();
@@ -260,7 +260,7 @@ async fn a_decision_that_comes_after_the_end_changes_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_says_of_an_open_question_that_it_expired() {
+async fn a_caller_cannot_declare_an_open_approval_expired() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     let approvals = world.orchestrator.approvals();
@@ -287,7 +287,7 @@ async fn nobody_says_of_an_open_question_that_it_expired() {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_read_hides_no_other_question_and_a_silent_store_does() {
+async fn an_unreadable_run_hides_no_other_approval_but_a_failing_store_is_an_error() {
     let (world, store, [older, newer]) = two_that_wait().await;
     let approvals = world.orchestrator.approvals();
     let deleted = StoreError::NoSuchRun(older.result.run_id);
@@ -309,7 +309,7 @@ async fn a_run_that_cannot_be_read_hides_no_other_question_and_a_silent_store_do
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_read_keeps_no_other_question_from_expiring() {
+async fn an_unreadable_run_does_not_keep_other_approvals_from_expiring() {
     let (world, store, [older, newer]) = two_that_wait().await;
     world.clock.advance(Duration::from_secs(3_600));
     store.fail_next(StoreOperation::Records, Fault::Refuse(damaged()));
@@ -325,7 +325,7 @@ async fn a_run_that_cannot_be_read_keeps_no_other_question_from_expiring() {
 }
 
 #[tokio::test]
-async fn a_process_that_cannot_tell_what_expired_takes_runs_up_all_the_same() {
+async fn a_process_that_cannot_sweep_expired_approvals_still_resumes_runs() {
     let (world, store, _) = two_that_wait().await;
     store.fail_next(StoreOperation::Unfinished, Fault::Refuse(damaged()));
     let recovered = world.orchestrator.runs().recover().await.unwrap();
@@ -333,7 +333,7 @@ async fn a_process_that_cannot_tell_what_expired_takes_runs_up_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_imported_is_told_of_no_expiry() {
+async fn an_imported_run_receives_no_expiry() {
     let elsewhere = World::new(SHORT, later(1));
     let ran = elsewhere.calls(Mode::MODERATE, &[("put", "{}")]).await;
     let mut archive = Vec::new();
@@ -355,7 +355,7 @@ async fn a_run_that_was_imported_is_told_of_no_expiry() {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_taken_up_for_its_expiry_is_told_of_it_once() {
+async fn a_run_that_cannot_be_resumed_receives_its_expiry_once() {
     let (world, store, [older, newer]) = two_that_wait().await;
     world.clock.advance(Duration::from_secs(3_600));
     let silent = StoreError::Unavailable("it does not answer".to_owned());

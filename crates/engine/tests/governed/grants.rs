@@ -30,7 +30,7 @@ fn these_arguments() -> GrantScope {
 }
 
 #[tokio::test]
-async fn what_a_person_allowed_for_the_session_is_not_asked_again_in_it() {
+async fn a_tool_approved_for_the_session_needs_no_further_approval_in_it() {
     let world = World::new("", for_session(GrantScope::Tool));
     world.calls(Mode::MODERATE, &[PUT]).await.is_done();
     let ran = world.calls(Mode::MODERATE, &[OTHER]).await;
@@ -53,7 +53,7 @@ async fn what_a_person_allowed_for_the_session_is_not_asked_again_in_it() {
 }
 
 #[tokio::test]
-async fn an_answer_for_these_arguments_is_bound_to_their_hash() {
+async fn an_approval_for_specific_arguments_is_bound_to_their_hash() {
     let world = World::new("", for_session(these_arguments()));
     let ran = world.calls(Mode::MODERATE, &[PUT, PUT, OTHER]).await;
     let failures: Vec<_> = ran.results().iter().map(|result| result.failure).collect();
@@ -64,7 +64,7 @@ async fn an_answer_for_these_arguments_is_bound_to_their_hash() {
 }
 
 #[tokio::test]
-async fn answers_are_listed_and_taken_back_one_by_one() {
+async fn remembered_answers_are_listed_and_revoked_one_by_one() {
     let world = World::new(
         "",
         for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool),
@@ -112,7 +112,7 @@ async fn answers_are_listed_and_taken_back_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_is_taken_back_while_a_run_is_at_work_counts_no_more_in_it() {
+async fn a_grant_revoked_while_a_run_is_in_progress_no_longer_counts_in_it() {
     let world = World::new("", for_session(GrantScope::Tool).then(ApproverReply::Later));
     world.calls(Mode::MODERATE, &[PUT]).await;
     let ran = world
@@ -138,7 +138,7 @@ async fn what_is_taken_back_while_a_run_is_at_work_counts_no_more_in_it() {
 }
 
 #[tokio::test]
-async fn policy_says_how_much_may_be_remembered() {
+async fn policy_limits_how_much_can_be_remembered() {
     let rules = "[rules.care]\nanswer = 'ask'\ntools = ['put']\nremember = 'arguments'\n\
                  [rules.never]\nanswer = 'ask'\ntools = ['send']\nremember = 'never'\n";
     let approver = for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool);
@@ -161,7 +161,7 @@ async fn policy_says_how_much_may_be_remembered() {
 }
 
 #[tokio::test]
-async fn an_answer_never_outlives_its_policy_nor_answers_a_denial() {
+async fn a_remembered_answer_does_not_outlive_its_policy_or_override_a_denial() {
     let world = World::new("", for_session(GrantScope::Tool));
     world.calls(Mode::MODERATE, &[PUT]).await;
     let stricter = World::with(
@@ -180,7 +180,7 @@ async fn an_answer_never_outlives_its_policy_nor_answers_a_denial() {
 }
 
 #[tokio::test]
-async fn after_untrusted_content_a_remembered_answer_counts_no_more() {
+async fn a_remembered_answer_does_not_count_after_untrusted_content() {
     let approver = for_session(GrantScope::Tool).approve();
     let world = World::new("", approver);
     world.calls(Mode::MODERATE, &[PUT]).await;
@@ -192,7 +192,7 @@ async fn after_untrusted_content_a_remembered_answer_counts_no_more() {
 }
 
 #[tokio::test]
-async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_again() {
+async fn a_tool_returning_untrusted_content_is_never_remembered_and_asks_again() {
     let approver = for_session(GrantScope::Tool).approve();
     let world = World::new("", approver);
     let calls: &[(&str, &str)] = &[("run_command", r#"{"command":"ls"}"#)];
@@ -245,7 +245,7 @@ async fn what_a_session_remembers_is_checked_against_its_log_once_a_run_unless_i
 }
 
 #[tokio::test]
-async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
+async fn an_approval_that_cannot_be_remembered_still_applies_to_its_call() {
     let failing = Arc::new(FailingStore::new(MemoryStore::new()));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
     // Grants are read whenever the call is judged: before the user is asked, and after the user has answered.
@@ -274,7 +274,7 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_person_allowed_an_agent_that_ended_before_that_was_recorded_lets_nothing_run() {
+async fn an_unrecorded_grant_of_a_cancelled_sub_agent_lets_nothing_run() {
     let failing = Arc::new(FailingStore::new(MemoryStore::new()));
     let approver = for_session(GrantScope::Tool);
     let helper = ScriptedModel::new().then(reply::calls([PUT]));
@@ -307,7 +307,7 @@ async fn what_a_person_allowed_an_agent_that_ended_before_that_was_recorded_lets
 }
 
 #[tokio::test]
-async fn a_crash_after_remembering_remembers_once() {
+async fn an_approval_for_the_session_stores_exactly_one_grant() {
     let world = World::new("", later(1));
     world.calls(Mode::MODERATE, &[PUT]).await;
     let waiting = world.orchestrator.approvals().list().await.unwrap();

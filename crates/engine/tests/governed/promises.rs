@@ -258,7 +258,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn nothing_makes_a_tool_run_that_policy_denies_or_that_nobody_was_asked_about(
+    fn no_tool_runs_that_policy_denies_or_that_lacks_a_required_approval(
         requests in requests(),
         decisions in decisions(),
         offered in prop::option::of(prop::collection::vec(select(TOOLS.to_vec()), 0..7)),
@@ -298,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn claims_of_a_tool_s_own_server_never_widen_what_policy_allows(
+    fn claims_of_a_tool_s_server_never_widen_what_policy_allows(
         class in select(vec![ToolClass::ReadOnly, ToolClass::Idempotent, ToolClass::Irreversible]),
         open_world in any::<bool>(),
         destructive in any::<bool>(),

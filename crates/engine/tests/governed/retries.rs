@@ -29,7 +29,7 @@ fn probe() -> SpecBuilder {
 }
 
 #[tokio::test]
-async fn a_failure_that_may_pass_is_tried_once_more_and_the_step_says_so() {
+async fn a_temporary_failure_is_retried_once_and_the_step_records_it() {
     let acts = vec![busy(), Act::value("7")];
     let (ran, tool) = run("", probe().read_only(), acts).await;
     assert_eq!((tool.count(), ran.results()[0].value.as_str()), (2, "7"));
@@ -48,8 +48,7 @@ async fn a_failure_that_may_pass_is_tried_once_more_and_the_step_says_so() {
 }
 
 #[tokio::test]
-async fn every_failure_of_a_tool_that_may_run_twice_is_tried_once_more_unless_the_tool_says_it_is_permanent()
- {
+async fn non_permanent_failures_of_repeatable_tools_are_retried_once() {
     let gone = || Act::error("no such row");
     for (spec, act, attempts) in [
         (probe().read_only(), busy(), 2),
@@ -70,7 +69,7 @@ async fn every_failure_of_a_tool_that_may_run_twice_is_tried_once_more_unless_th
 }
 
 #[tokio::test]
-async fn claims_of_a_server_that_nobody_trusts_make_no_call_run_twice() {
+async fn untrusted_claims_of_a_server_cause_no_retry() {
     let claims = spec("shop__x").read_only();
     let acts = ScriptedTool::always(claims, Act::failure("connection reset"));
     let tool = Arc::new(acts);
@@ -83,7 +82,7 @@ async fn claims_of_a_server_that_nobody_trusts_make_no_call_run_twice() {
 }
 
 #[tokio::test]
-async fn a_failure_that_does_not_pass_is_an_error_on_the_step_and_the_model_goes_on() {
+async fn a_persistent_failure_is_an_error_on_the_step_and_the_run_continues() {
     let (ran, tool) = run("", probe().idempotent(), vec![busy(), busy()]).await;
     assert_eq!(tool.count(), 2);
     assert_eq!(ran.is_done().result.reply, "Done.");
@@ -94,7 +93,7 @@ async fn a_failure_that_does_not_pass_is_an_error_on_the_step_and_the_model_goes
 }
 
 #[tokio::test]
-async fn policy_may_say_that_nothing_is_tried_again() {
+async fn policy_can_disable_tool_retries() {
     let policy = "[modes.exploratory]\ntool_retries = 0";
     let (ran, tool) = run(policy, probe().read_only(), vec![busy()]).await;
     assert_eq!(tool.count(), 1);
@@ -102,7 +101,7 @@ async fn policy_may_say_that_nothing_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_way_to_fail_leaves_a_run_with_an_answer() {
+async fn every_kind_of_tool_failure_still_leaves_the_run_with_an_answer() {
     let ways = [
         (probe(), busy(), ToolFailure::Temporary, "the disk is busy"),
         (

@@ -26,7 +26,7 @@ fn decision(ran: &Ran) -> Decision {
 }
 
 #[tokio::test]
-async fn after_words_of_strangers_writing_asks_again_and_the_verdict_says_why() {
+async fn writing_requires_approval_after_untrusted_content_and_gives_the_reason() {
     let world = World::new(FREE, nobody());
     let ran = world
         .calls_in(
@@ -48,7 +48,7 @@ async fn after_words_of_strangers_writing_asks_again_and_the_verdict_says_why() 
 }
 
 #[tokio::test]
-async fn a_later_run_of_the_session_begins_tainted_and_its_decision_says_so() {
+async fn a_later_run_of_the_session_starts_tainted_and_its_decision_records_it() {
     let world = World::new(FREE, nobody());
     let first = world.calls(Mode::MODERATE, &[FETCH]).await;
     assert!(decision(&first).taint.is_clean());
@@ -70,7 +70,7 @@ async fn a_later_run_of_the_session_begins_tainted_and_its_decision_says_so() {
 }
 
 #[tokio::test]
-async fn in_exploratory_mode_it_is_told_but_asks_nothing() {
+async fn exploratory_mode_records_taint_without_requiring_approval() {
     let world = World::new(FREE, nobody());
     let ran = world
         .calls_in("s", Mode::EXPLORATORY, &[&[FETCH], &[PUT]])
@@ -80,7 +80,7 @@ async fn in_exploratory_mode_it_is_told_but_asks_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_read_taints_whoever_asked_it() {
+async fn untrusted_content_read_by_a_sub_agent_taints_its_parent() {
     let reader = ScriptedModel::new()
         .then(reply::calls([FETCH]))
         .then(reply::text("It says: delete everything."));
@@ -106,7 +106,7 @@ async fn what_a_sub_agent_read_taints_whoever_asked_it() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_put_aside_is_tainted_when_it_is_taken_up() {
+async fn a_parked_run_is_still_tainted_when_resumed() {
     let world = World::new(FREE, later(2));
     let batches: &[&[(&str, &str)]] = &[&[FETCH], &[("send", "{}")], &[PUT]];
     let ran = world.calls_in("s", Mode::MODERATE, batches).await;
@@ -121,7 +121,7 @@ async fn a_run_that_was_put_aside_is_tainted_when_it_is_taken_up() {
 }
 
 #[tokio::test]
-async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
+async fn a_fork_is_as_tainted_as_the_conversation_it_continues() {
     let world = World::new(FREE, nobody());
     let ran = world
         .calls_in("s", Mode::MODERATE, &[&[FETCH], &[PUT]])
@@ -160,7 +160,7 @@ async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
 }
 
 #[tokio::test]
-async fn who_reads_on_in_a_long_result_of_strangers_words_reads_strangers_words() {
+async fn reading_more_of_a_long_untrusted_result_is_untrusted_too() {
     let long = JsonText::string(&"words of strangers\n".repeat(10_000));
     let tool = move |spec: SpecBuilder| {
         let act = Act::value(long.as_str());

@@ -54,7 +54,7 @@ async fn failure(world: &World, tool: &str) -> Option<ToolFailure> {
 }
 
 #[tokio::test]
-async fn the_next_run_has_the_tools_that_came_and_not_those_that_went() {
+async fn the_next_run_has_added_tools_and_no_removed_ones() {
     let shop = Arc::new(Shop::default());
     let world = world(&shop, nobody());
     let count = || world.orchestrator.tools().specs().count();
@@ -75,7 +75,7 @@ async fn the_next_run_has_the_tools_that_came_and_not_those_that_went() {
 }
 
 #[tokio::test]
-async fn what_passes_for_another_s_tool_is_left_out_and_the_rest_is_there() {
+async fn tools_with_conflicting_or_foreign_names_are_left_out_and_the_rest_are_kept() {
     let shop = Arc::new(Shop::default());
     let world = world(&shop, nobody());
     let known: Vec<ToolSpec> = world.orchestrator.tools().specs().cloned().collect();
@@ -116,7 +116,7 @@ impl Tool for Asking {
 }
 
 #[tokio::test]
-async fn a_tool_can_ask_the_person_who_approves_and_is_declined_where_there_is_none() {
+async fn a_tool_can_ask_the_approver_and_is_declined_where_there_is_none() {
     let tool = || Arc::new(Asking(spec("shop__buy").build())) as Arc<dyn Tool>;
     let shop = Arc::new(Shop::default());
     shop.sells([tool()]);
@@ -144,7 +144,7 @@ async fn waiting_for(calls: &[(&str, &str)]) -> (Arc<Shop>, Arc<ScriptedTool>, W
 }
 
 #[tokio::test]
-async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
+async fn an_approval_is_not_consumed_while_the_server_is_away() {
     let (shop, buy, world) = waiting_for(&[("shop__buy", "{}")]).await;
     let approvals = world.orchestrator.approvals();
     let waiting = approvals.list().await.unwrap();
@@ -162,7 +162,7 @@ async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_again_while_the_server_is_away_and_to_deny_needs_none() {
+async fn a_parked_run_is_not_resumed_while_its_server_is_away_but_can_be_denied() {
     let (shop, buy, world) = waiting_for(&[("shop__buy", "{}")]).await;
     let approvals = world.orchestrator.approvals();
     let waiting = approvals.list().await.unwrap();
@@ -182,7 +182,7 @@ async fn nobody_is_asked_again_while_the_server_is_away_and_to_deny_needs_none()
 }
 
 #[tokio::test]
-async fn what_was_allowed_is_not_used_up_by_allowing_another_call_while_its_server_is_away() {
+async fn an_approval_is_not_consumed_by_another_while_the_server_is_away() {
     let calls = [("put", r#"{"n":1}"#), ("shop__buy", "{}")];
     let (shop, buy, world) = waiting_for(&calls).await;
     let approvals = world.orchestrator.approvals();
@@ -206,7 +206,7 @@ async fn what_was_allowed_is_not_used_up_by_allowing_another_call_while_its_serv
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_left_waits_a_minute_for_the_server_of_its_tools() {
+async fn an_abandoned_run_waits_up_to_a_minute_for_the_server_of_its_tools() {
     let minute = Duration::from_secs(60);
     let shop = Arc::new(Shop::default());
     let sell = |shop: &Shop| shop.sells([echoing(spec("shop__list")) as Arc<dyn Tool>]);

@@ -9,7 +9,7 @@ const RULES: &str = "[rules.drafts]\nanswer = 'allow'\ntools = ['put']\npaths = 
                      [rules.secrets]\nanswer = 'deny'\ntools = ['put']\npaths = ['secrets/**']\n";
 
 #[tokio::test]
-async fn a_verdict_says_why_and_names_the_rule_with_its_file_and_line() {
+async fn a_verdict_gives_its_reason_and_names_the_rule_with_file_and_line() {
     let world = World::new(RULES, nobody());
     let ran = world
         .calls(
@@ -52,7 +52,7 @@ async fn a_verdict_says_why_and_names_the_rule_with_its_file_and_line() {
 }
 
 #[tokio::test]
-async fn calls_that_a_mode_lets_run_are_told_of_in_the_words_of_their_own_tool() {
+async fn reasons_of_calls_allowed_by_a_mode_name_their_own_tool() {
     let rules = "[rules.drafts]\nanswer = 'allow'\ntools = ['look']\npaths = ['drafts/**']\n";
     let world = World::new(rules, nobody());
     let draft = ("look", r#"{"path":"drafts/a"}"#);
@@ -77,7 +77,7 @@ async fn calls_that_a_mode_lets_run_are_told_of_in_the_words_of_their_own_tool()
 }
 
 #[tokio::test]
-async fn the_person_who_is_asked_sees_the_reason_the_rule_and_what_may_be_remembered() {
+async fn approvers_see_the_reason_the_rule_and_what_can_be_remembered() {
     let rules = "[rules.care]\nanswer = 'ask'\ntools = ['put']\nreason = 'Look twice.'\n";
     let world = World::new(rules, ScriptedApprover::new().deny("no"));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
@@ -111,7 +111,7 @@ async fn the_person_who_is_asked_sees_the_reason_the_rule_and_what_may_be_rememb
 }
 
 #[tokio::test]
-async fn an_absolute_path_beneath_the_root_is_judged_as_what_it_is() {
+async fn an_absolute_path_below_the_root_is_judged_by_where_it_points() {
     let world = World::new(RULES, nobody());
     let ran = world
         .calls(
@@ -130,7 +130,7 @@ async fn an_absolute_path_beneath_the_root_is_judged_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn the_policy_s_hash_is_on_record_and_changes_with_the_policy() {
+async fn the_policy_hash_is_recorded_and_changes_with_the_policy() {
     let hash = async |policy: &str| {
         let world = World::new(policy, nobody());
         let ran = world.calls(Mode::MODERATE, &[("look", "{}")]).await;

@@ -37,7 +37,7 @@ fn there_are_500_tools_and_more_than_100_questions_about_them() {
 }
 
 #[test]
-fn what_a_model_looks_for_is_mostly_the_first_and_nearly_always_among_the_first_five() {
+fn most_search_queries_find_their_tool_first_or_among_the_first_five() {
     let tools = definitions();
     let recall = |among| recall(&tools, among, |question| question.looked_for);
     assert!(recall(1) >= 70, "{}", recall(1));
@@ -46,7 +46,7 @@ fn what_a_model_looks_for_is_mostly_the_first_and_nearly_always_among_the_first_
 }
 
 #[test]
-fn what_a_person_says_in_words_of_their_own_is_found_more_often_than_not() {
+fn more_than_half_of_free_form_messages_find_their_tool_in_the_first_ten() {
     let tools = definitions();
     let recall = |among| recall(&tools, among, |question| question.said);
     assert!(recall(5) >= 40, "{}", recall(5));
@@ -54,7 +54,7 @@ fn what_a_person_says_in_words_of_their_own_is_found_more_often_than_not() {
 }
 
 #[test]
-fn tools_are_ranked_alike_however_often_it_is_done() {
+fn tool_ranking_is_deterministic() {
     let tools = definitions();
     for question in questions().iter().take(20) {
         assert_eq!(
@@ -65,7 +65,7 @@ fn tools_are_ranked_alike_however_often_it_is_done() {
 }
 
 #[tokio::test]
-async fn a_first_request_takes_less_than_a_twentieth_of_the_tokens() {
+async fn a_first_request_uses_less_than_a_twentieth_of_the_tool_tokens() {
     let mut with = Vec::new();
     let world = World::new();
     world.run("Close the blinds in the bedroom", &[]).await;

@@ -36,7 +36,7 @@ fn orchestrator(
 }
 
 #[test]
-fn a_run_that_is_taken_up_makes_the_requests_that_it_would_have_made() {
+fn a_resumed_run_makes_the_same_requests_it_would_have_made() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::new()
         .then(reply::calls([SEARCH]))
@@ -65,7 +65,7 @@ fn a_run_that_is_taken_up_makes_the_requests_that_it_would_have_made() {
 }
 
 #[tokio::test]
-async fn the_next_run_of_the_session_begins_with_the_tools_that_the_last_one_ended_with() {
+async fn the_next_run_of_a_session_starts_with_the_last_one_s_final_tools() {
     let world = World::new();
     world.run("Close the blinds", &[&[SEARCH], &[CALL]]).await;
     let first = world.offered().pop().unwrap();
@@ -90,7 +90,7 @@ async fn the_next_run_of_the_session_begins_with_the_tools_that_the_last_one_end
 }
 
 #[tokio::test]
-async fn a_long_conversation_keeps_what_it_called_and_no_more_than_forty() {
+async fn a_long_conversation_keeps_called_tools_and_at_most_forty_searched_ones() {
     let world = World::new();
     world.run("Hello!", &[&[CALL]]).await;
     for topic in [
@@ -110,7 +110,7 @@ async fn a_long_conversation_keeps_what_it_called_and_no_more_than_forty() {
 }
 
 #[tokio::test]
-async fn a_fork_begins_with_the_tools_that_its_turn_ended_with() {
+async fn a_fork_starts_with_the_tools_at_the_end_of_its_turn() {
     let world = World::new();
     let other: (&str, &str) = ("stripe__get_balance", "{}");
     let records = world.run("Hello!", &[&[SEARCH], &[CALL], &[other]]).await;

@@ -11,7 +11,7 @@ use crate::support::{World, asked, assert_replays, names, results};
 const SEARCH: &[(&str, &str)] = &[("find_tools", r#"{"query":"silence an alert grafana"}"#)];
 
 #[tokio::test]
-async fn a_request_begins_with_a_few_tools_and_what_is_found_joins_at_the_end() {
+async fn a_request_starts_with_a_few_tools_and_found_ones_are_appended() {
     let world = World::new();
     let call: &[_] = &[("grafana__silence_alert", r#"{"matchers":["a"]}"#)];
     let records = world.run("How much is 2 + 2?", &[SEARCH, call]).await;
@@ -37,7 +37,7 @@ async fn a_request_begins_with_a_few_tools_and_what_is_found_joins_at_the_end() 
 }
 
 #[tokio::test]
-async fn the_tools_that_suit_the_message_are_there_at_once() {
+async fn tools_matching_the_message_are_offered_at_once() {
     let world = World::new();
     let close: &[_] = &[("homeassistant__close_cover", r#"{"entity":"bedroom"}"#)];
     world.run("Close the blinds in the bedroom", &[close]).await;
@@ -47,7 +47,7 @@ async fn the_tools_that_suit_the_message_are_there_at_once() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_called_though_no_request_held_it_runs_and_joins() {
+async fn a_called_tool_that_was_not_offered_runs_and_is_added() {
     let world = World::new();
     let right: &[_] = &[("jira__get_issue", r#"{"key":"A-1"}"#)];
     let wrong: &[_] = &[("jira__log_work", r#"{"ticket":"A-1"}"#)];
@@ -69,7 +69,7 @@ async fn a_tool_that_is_called_though_no_request_held_it_runs_and_joins() {
 }
 
 #[tokio::test]
-async fn what_the_decision_does_not_offer_is_neither_shown_nor_found_nor_run() {
+async fn tools_the_decision_excludes_are_neither_offered_nor_found_nor_run() {
     let world = World::with(
         "[rules.no_grafana]\ntools = ['grafana__*']\nanswer = 'deny'\nreason = 'not here'\n",
         |builder| builder,
@@ -106,7 +106,7 @@ async fn what_the_decision_does_not_offer_is_neither_shown_nor_found_nor_run() {
 }
 
 #[tokio::test]
-async fn a_search_that_says_nothing_is_told_so_and_one_that_finds_nothing_too() {
+async fn an_empty_query_or_a_search_without_matches_is_reported() {
     let world = World::new();
     let empty: &[_] = &[("find_tools", "{}")];
     let strange: &[_] = &[("find_tools", r#"{"query":"xyzzy"}"#)];
@@ -119,7 +119,7 @@ async fn a_search_that_says_nothing_is_told_so_and_one_that_finds_nothing_too() 
 }
 
 #[tokio::test]
-async fn below_the_number_every_request_names_every_tool() {
+async fn below_the_limit_every_request_lists_every_tool() {
     let world = World::with("", |builder| builder.search_tools_above(501));
     world.run("Hello!", &[]).await;
     let offered = world.offered();
@@ -133,7 +133,7 @@ async fn below_the_number_every_request_names_every_tool() {
 }
 
 #[tokio::test]
-async fn an_agent_always_has_the_tools_that_it_names_and_finds_only_its_own() {
+async fn an_agent_always_has_its_named_tools_and_finds_only_its_own() {
     let world = World::with(
         "[agents.ops]\ninstructions = 'Operate.'\ntools = ['kubernetes__drain_node', 'kubernetes__*', 'grafana__*', 'sentry__*']\n",
         |builder| builder,
@@ -155,7 +155,7 @@ async fn an_agent_always_has_the_tools_that_it_names_and_finds_only_its_own() {
 }
 
 #[tokio::test]
-async fn an_agent_that_works_for_another_searches_its_own_tools() {
+async fn a_sub_agent_searches_its_own_tools() {
     let world = World::with(
         "[agents.lead]\ninstructions = 'Lead.'\ntools = ['calculate']\nagents = ['helper']\n\
          [agents.helper]\ndescription = 'Helps.'\ninstructions = 'Help.'\ntools = ['grafana__*', 'sentry__*', 'kubernetes__*']\n",
@@ -183,7 +183,7 @@ async fn an_agent_that_works_for_another_searches_its_own_tools() {
 }
 
 #[tokio::test]
-async fn in_a_small_context_tools_join_while_there_is_room_and_the_others_can_be_called() {
+async fn in_a_small_context_only_fitting_tools_are_added_but_all_stay_callable() {
     let small = Arc::new(ScriptedModel::new().with_context(2_000));
     // Messages that do not fit beside the tools are dropped without a summary, which the same model would have to
     // write.
@@ -222,7 +222,7 @@ fn tokens(request: &ModelRequest) -> usize {
 }
 
 #[test]
-fn no_tool_may_have_the_name_of_the_search() {
+fn the_name_of_the_search_tool_is_reserved() {
     let tool = ScriptedTool::echoing(spec("find_tools"));
     let builder = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(ScriptedModel::new()))

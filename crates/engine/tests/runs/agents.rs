@@ -61,7 +61,7 @@ fn of_agent(finished: &FinishedRun, agent: u32) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
+async fn a_list_starts_one_sub_agent_per_item_and_keeps_answers_in_order() {
     let agents = answering();
     let orchestrator = with_agents(TOPICS, &agents).agent_tool(research()).build();
     let finished = run_to_end(&orchestrator.unwrap(), request("go")).await;
@@ -88,7 +88,7 @@ async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
+async fn concurrent_sub_agents_are_limited_by_their_parent_s_profile() {
     let agents = answering();
     let lead = helper("lead", &[])
         .role(Role::ROUTER)
@@ -120,7 +120,7 @@ async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
 }
 
 #[tokio::test]
-async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
+async fn a_sub_agent_can_call_only_its_own_tools() {
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
     let peek = Arc::new(ScriptedTool::echoing(spec("peek").read_only()));
     let agents = Arc::new(
@@ -157,7 +157,7 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
 }
 
 #[test]
-fn an_agent_with_a_tool_that_there_is_not_is_refused() {
+fn an_agent_with_a_missing_tool_is_refused() {
     let agent = researcher(&["gone"]).build().unwrap();
     let error = builder(ScriptedModel::new())
         .agent_tool(agent)
@@ -168,7 +168,7 @@ fn an_agent_with_a_tool_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn every_setting_that_names_a_tool_is_refused_where_there_is_none_of_that_name() {
+fn every_setting_that_names_a_missing_tool_is_refused() {
     let tool = |name: &str| name.parse::<neuraxis_core::ToolName>().unwrap();
     let gather = neuraxis_core::Opening::Gather {
         role: Role::ROUTER,
@@ -199,7 +199,7 @@ fn every_setting_that_names_a_tool_is_refused_where_there_is_none_of_that_name()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agents_limits_are_no_looser_than_its_requests() {
+async fn a_sub_agent_s_limits_are_no_looser_than_the_request_s() {
     let agent = researcher(&[])
         .max_turns(50)
         .max_tool_calls(3)
@@ -246,7 +246,7 @@ fn printing_agents() -> Orchestrator {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_cancelled_notes_what_its_own_calls_printed_alone() {
+async fn a_cancelled_sub_agent_records_only_output_of_its_own_calls() {
     let orchestrator = printing_agents();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -264,7 +264,7 @@ async fn an_agent_that_is_cancelled_notes_what_its_own_calls_printed_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_parallel_agents_do_is_told_apart_by_content_index() {
+async fn parallel_sub_agents_are_distinguished_by_content_index() {
     let orchestrator = printing_agents();
     let finished = run_to_end(&orchestrator, request("go")).await;
     finished.assert_valid(RunStatus::Done);
@@ -302,7 +302,7 @@ async fn started_agents(agents: &ScriptedModel) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_steers_the_one_agent_it_is_for() {
+async fn a_message_steers_only_the_sub_agent_it_is_sent_to() {
     let agents = answering();
     let orchestrator = with_agents(TOPICS, &agents)
         .agent_tool(research())
@@ -327,7 +327,7 @@ async fn a_message_steers_the_one_agent_it_is_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_there_is() {
+async fn a_cancelled_sub_agent_does_not_stop_its_siblings_or_its_parent() {
     let agents = answering();
     let orchestrator = with_agents(TOPICS, &agents)
         .agent_tool(research())
@@ -380,7 +380,7 @@ impl LlmClient for Deaf {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_cancelled_agent_that_fails_later_is_not_made_again() {
+async fn a_failing_model_call_of_a_cancelled_sub_agent_is_not_retried() {
     let deaf = Arc::new(Deaf::default());
     let answer = Script::from(reply::text("All read.")).after(Duration::from_secs(30));
     let root = ScriptedModel::new()
@@ -401,7 +401,7 @@ async fn a_call_of_a_cancelled_agent_that_fails_later_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_cancelled_agent_that_waits_to_be_made_again_is_not() {
+async fn a_model_call_waiting_for_retry_is_dropped_when_its_sub_agent_is_cancelled() {
     let limited = LlmErrorKind::RateLimited {
         retry_after: Some(Duration::from_secs(4)),
     };
@@ -427,7 +427,7 @@ async fn a_call_of_a_cancelled_agent_that_waits_to_be_made_again_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_the_run_cancels_its_agents_and_their_model_calls() {
+async fn cancelling_a_run_cancels_its_sub_agents_and_their_model_calls() {
     let agents = Arc::new(ScriptedModel::always(Script::hanging()));
     let orchestrator = with_agents(TOPICS, &agents)
         .agent_tool(research())
@@ -445,7 +445,7 @@ async fn cancelling_the_run_cancels_its_agents_and_their_model_calls() {
 }
 
 #[tokio::test]
-async fn an_agents_call_is_approved_like_any_other() {
+async fn a_sub_agent_s_call_is_approved_like_any_other() {
     let write = Arc::new(ScriptedTool::echoing(spec("write")));
     let agents = Arc::new(
         ScriptedModel::new()
@@ -468,7 +468,7 @@ async fn an_agents_call_is_approved_like_any_other() {
 }
 
 #[tokio::test]
-async fn what_agents_used_adds_up_in_their_runs_usage() {
+async fn usage_of_sub_agents_adds_to_their_run() {
     let agents = Arc::new(ScriptedModel::always(reply::using(
         reply::text("read"),
         10,

@@ -35,7 +35,7 @@ fn lead(writer: Arc<ScriptedModel>, write: &Arc<ScriptedTool>) -> Agent {
 }
 
 #[tokio::test]
-async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_judged() {
+async fn a_sub_agent_uses_tools_hidden_from_its_parent_and_each_call_is_judged() {
     let write = Arc::new(ScriptedTool::echoing(spec("write")));
     let peek = Arc::new(ScriptedTool::echoing(spec("peek").read_only()));
     let writer = Arc::new(
@@ -94,7 +94,7 @@ async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_ju
 }
 
 #[tokio::test]
-async fn an_agent_and_those_it_calls_run_alone_on_their_own_models_and_tools() {
+async fn an_agent_and_its_sub_agents_run_standalone_on_their_own_models_and_tools() {
     let write = Arc::new(ScriptedTool::echoing(spec("write")));
     let writer = Arc::new(
         ScriptedModel::new()
@@ -123,7 +123,7 @@ async fn an_agent_and_those_it_calls_run_alone_on_their_own_models_and_tools() {
 }
 
 #[tokio::test]
-async fn an_unknown_agent_is_refused_with_the_nearest_one_and_leaves_nothing_behind() {
+async fn an_unknown_agent_is_refused_with_a_suggestion_and_creates_no_session() {
     let orchestrator = builder(ScriptedModel::new()).build().unwrap();
     let asked = request("go").agent(named("resercher"));
     let refused = orchestrator.handle(asked).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn an_unknown_agent_is_refused_with_the_nearest_one_and_leaves_nothing_beh
 }
 
 #[tokio::test]
-async fn instructions_are_made_of_the_request_once_and_a_replay_reads_them() {
+async fn generated_instructions_are_made_once_and_replay_reads_them() {
     let made = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&made);
     let agent = Agent::builder("guide").instructions_with(move |about| {
@@ -167,7 +167,7 @@ async fn instructions_are_made_of_the_request_once_and_a_replay_reads_them() {
 }
 
 #[tokio::test]
-async fn a_request_whose_instructions_cannot_be_made_is_refused_and_keeps_no_session_busy() {
+async fn a_request_whose_instructions_fail_is_refused_and_frees_its_session() {
     let guide = Agent::builder("guide")
         .description("Guides.")
         .instructions_with(|about| match about.message {
@@ -198,7 +198,7 @@ async fn a_request_whose_instructions_cannot_be_made_is_refused_and_keeps_no_ses
 }
 
 #[tokio::test]
-async fn instructions_of_the_policy_take_the_place_of_those_that_a_program_makes() {
+async fn policy_instructions_replace_those_generated_by_code() {
     let made = |name: &'static str| Agent::builder(name).instructions_with(|_| "Made.".to_owned());
     let told = async |guide: AgentBuilder, rules: &str| {
         let helper = made("helper").description("Helps.").build().unwrap();
@@ -229,7 +229,7 @@ async fn instructions_of_the_policy_take_the_place_of_those_that_a_program_makes
 }
 
 #[tokio::test]
-async fn a_fork_is_governed_with_the_agent_of_its_run_unless_another_is_named() {
+async fn a_fork_uses_the_agent_of_its_run_unless_another_is_named() {
     let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
         .policy(policy(
             "[agents.one]\nmax_turns = 2\n[agents.two]\nmax_turns = 3",
@@ -258,7 +258,7 @@ async fn a_fork_is_governed_with_the_agent_of_its_run_unless_another_is_named() 
 }
 
 #[tokio::test]
-async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
+async fn a_sub_agent_run_waiting_for_approval_continues_in_another_engine() {
     let store = Arc::new(MemoryStore::new());
     let write = Arc::new(ScriptedTool::echoing(spec("write")));
     let engine = |root: ScriptedModel, writer: ScriptedModel| {
@@ -297,8 +297,7 @@ async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
 }
 
 #[tokio::test]
-async fn a_programs_agent_takes_the_place_of_one_that_ships_and_a_deployments_word_stands_over_it()
-{
+async fn a_program_s_agent_replaces_a_built_in_one_and_policy_settings_override_it() {
     let own = || Agent::builder("researcher").max_turns(3).digest_after(7);
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let alone = own().model(model).build().unwrap();
@@ -328,7 +327,7 @@ async fn a_programs_agent_takes_the_place_of_one_that_ships_and_a_deployments_wo
 }
 
 #[tokio::test]
-async fn another_agent_under_the_same_idempotency_key_is_another_request() {
+async fn another_agent_under_the_same_idempotency_key_is_a_different_request() {
     let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
         .build()
         .unwrap();
@@ -346,7 +345,7 @@ async fn another_agent_under_the_same_idempotency_key_is_another_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deep_research_has_topics_researched_at_the_same_time() {
+async fn deep_research_researches_its_topics_in_parallel() {
     let root = ScriptedModel::answering(|request| {
         let is_lead = request.messages.messages()[0]
             .text()

@@ -93,7 +93,7 @@ fn fault(finished: &FinishedRun) -> &AnswerFault {
 }
 
 #[tokio::test]
-async fn without_tools_the_provider_is_given_the_schema_and_the_text_is_the_answer() {
+async fn without_tools_the_provider_gets_the_schema_and_the_text_is_the_answer() {
     let model = ScriptedModel::new().then(reply::text(format!("```json\n{DELFT}\n```")));
     let asked = ask(model, &[], asked()).await;
     assert_answer(&asked.finished, DELFT);
@@ -106,7 +106,7 @@ async fn without_tools_the_provider_is_given_the_schema_and_the_text_is_the_answ
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_told_with_its_place_and_mended() {
+async fn an_invalid_answer_is_reported_with_its_location_and_corrected() {
     let model = ScriptedModel::new()
         .then(reply::text(r#"{"city":"Delft","people":"many"}"#))
         .then(reply::text("Delft."))
@@ -128,7 +128,7 @@ async fn an_answer_that_does_not_fit_is_told_with_its_place_and_mended() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_gives_one_is_asked_so_often_and_the_run_fails_with_what_is_wrong() {
+async fn a_run_without_a_valid_answer_fails_after_the_allowed_retries() {
     for (retries, requests) in [(0, 1), (2, 3)] {
         let model = ScriptedModel::always(reply::text(r#"{"city":"Delft"}"#));
         let request = request("Where?").answer(place().retries(retries));
@@ -156,7 +156,7 @@ async fn a_model_that_never_gives_one_is_asked_so_often_and_the_run_fails_with_w
 }
 
 #[tokio::test]
-async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
+async fn with_tools_a_tool_delivers_the_answer_after_other_calls() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", r#"{"at":"the map"}"#)]))
         .then(deliver(DELFT));
@@ -174,7 +174,7 @@ async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_an_error_that_the_model_mends() {
+async fn invalid_answer_arguments_are_an_error_that_the_model_corrects() {
     let model = ScriptedModel::new()
         .then(deliver(r#"{"city":"Delft""#))
         .then(deliver(r#"{"city":"Delft","people":0}"#))
@@ -194,7 +194,7 @@ async fn arguments_that_do_not_fit_are_an_error_that_the_model_mends() {
 }
 
 #[tokio::test]
-async fn a_model_that_delivers_nothing_that_fits_is_asked_no_more_often_than_one_that_writes() {
+async fn invalid_answers_by_tool_are_retried_as_often_as_invalid_texts() {
     let model = ScriptedModel::answering(|request| {
         let turn = request.messages.len();
         deliver(&format!(r#"{{"turn":{turn}}}"#))
@@ -206,7 +206,7 @@ async fn a_model_that_delivers_nothing_that_fits_is_asked_no_more_often_than_one
 }
 
 #[tokio::test]
-async fn a_model_that_delivers_the_same_again_and_again_is_stopped_and_what_is_wrong_is_told() {
+async fn a_repeated_invalid_answer_stops_the_run_with_the_reason() {
     let wrong = || deliver(r#"{"city":"Delft"}"#);
     let model = ScriptedModel::new()
         .then(wrong())
@@ -225,7 +225,7 @@ async fn a_model_that_delivers_the_same_again_and_again_is_stopped_and_what_is_w
 }
 
 #[tokio::test]
-async fn a_text_that_fits_is_an_answer_and_one_that_does_not_is_told_by_which_tool_to_give_it() {
+async fn a_valid_text_is_an_answer_and_an_invalid_one_is_referred_to_the_answer_tool() {
     let model = ScriptedModel::new().then(reply::text(DELFT));
     let asked = ask(model, &[look()], self::asked()).await;
     assert_answer(&asked.finished, DELFT);
@@ -243,7 +243,7 @@ async fn a_text_that_fits_is_an_answer_and_one_that_does_not_is_told_by_which_to
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_as_one_and_one_in_words_as_what_it_is() {
+async fn a_provider_refusal_is_reported_as_one_and_a_refusal_in_words_as_not_json() {
     let withheld = reply::of(reply::text("I can't.").parts, ReplyFinish::ContentFilter);
     for tools in [vec![], vec![look()]] {
         let model = ScriptedModel::always(withheld.clone());
@@ -265,7 +265,7 @@ async fn a_refusal_is_told_as_one_and_one_in_words_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_off_is_asked_for_again_and_told_as_cut_off_in_the_end() {
+async fn a_truncated_answer_is_retried_and_finally_reported_as_truncated() {
     let model = ScriptedModel::new()
         .then(reply::cut(r#"{"city":"De"#))
         .then(reply::text(DELFT));
@@ -284,7 +284,7 @@ async fn an_answer_that_was_cut_off_is_asked_for_again_and_told_as_cut_off_in_th
 }
 
 #[tokio::test]
-async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
+async fn calls_next_to_the_answer_run_before_the_run_ends() {
     let put = Arc::new(ScriptedTool::echoing(spec("put").idempotent()));
     for calls in [
         [("put", "{}"), ("final_answer", DELFT)],
@@ -309,7 +309,7 @@ async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
 }
 
 #[tokio::test]
-async fn at_the_limit_on_turns_the_last_answer_is_asked_for_as_json() {
+async fn at_the_turn_limit_the_last_answer_is_requested_as_json() {
     let looks = |request: &ModelRequest| {
         let turn = request.messages.len();
         reply::calls([("look", &*format!(r#"{{"n":{turn}}}"#))])
@@ -350,7 +350,7 @@ async fn at_the_limit_on_turns_the_last_answer_is_asked_for_as_json() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_to_allow_an_answer_and_what_else_is_asked_for_stays_so() {
+async fn an_answer_needs_no_approval_and_other_calls_still_do() {
     let approver = Arc::new(ScriptedApprover::new().deny("no"));
     let send = Arc::new(ScriptedTool::echoing(spec("send")));
     let model = ScriptedModel::new()
@@ -369,7 +369,7 @@ async fn nobody_is_asked_to_allow_an_answer_and_what_else_is_asked_for_stays_so(
 }
 
 #[tokio::test]
-async fn an_answer_counts_toward_no_limit_on_tool_calls() {
+async fn an_answer_does_not_count_toward_the_tool_call_limit() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}"), ("final_answer", DELFT)]))
         .then(reply::text("too late"));
@@ -382,7 +382,7 @@ async fn an_answer_counts_toward_no_limit_on_tool_calls() {
 }
 
 #[tokio::test]
-async fn an_advisor_that_offers_no_tools_leaves_the_one_that_delivers() {
+async fn an_advisor_that_offers_no_tools_leaves_the_answer_tool() {
     let advisor = Arc::new(ScriptedAdvisor::new().then(Advice::Offer { tools: Vec::new() }));
     let model = Arc::new(ScriptedModel::new().then(deliver(DELFT)));
     let orchestrator = builder(model.clone())
@@ -400,7 +400,7 @@ async fn an_advisor_that_offers_no_tools_leaves_the_one_that_delivers() {
 }
 
 #[tokio::test]
-async fn an_advisor_may_turn_answers_down_with_or_without_a_schema() {
+async fn an_advisor_can_reject_answers_with_or_without_a_schema() {
     for request in [request("Where?"), asked()] {
         let message = "Name no city.".to_owned();
         let advisor = Arc::new(ScriptedAdvisor::new().then(Advice::TurnDown { message }));
@@ -419,7 +419,7 @@ async fn an_advisor_may_turn_answers_down_with_or_without_a_schema() {
 }
 
 #[tokio::test]
-async fn the_name_of_the_tool_that_delivers_is_nobody_elses() {
+async fn the_name_of_the_answer_tool_is_reserved() {
     let tool = ScriptedTool::echoing(spec("final_answer"));
     let built = builder(ScriptedModel::new()).tool(Arc::new(tool)).build();
     let neuraxis_engine::BuildError::Tool(error) = built.unwrap_err() else {
@@ -457,7 +457,7 @@ fn world(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
 }
 
 #[test]
-fn an_answer_that_was_called_for_before_a_crash_is_delivered_by_the_process_that_goes_on() {
+fn an_answer_call_made_before_a_crash_is_delivered_by_the_resuming_process() {
     for calls in [
         // Allowed, but not started when the process dies: it is checked again.
         [("slow", "{}"), ("final_answer", DELFT)],
@@ -506,7 +506,7 @@ async fn a_log_with_an_answer_replays_from_every_step() {
 }
 
 #[tokio::test]
-async fn a_request_made_again_under_its_key_has_to_ask_for_the_same_answer() {
+async fn a_repeated_keyed_request_must_have_the_same_answer_schema() {
     let orchestrator = builder(ScriptedModel::always(reply::text(DELFT)))
         .build()
         .unwrap();
@@ -529,7 +529,7 @@ async fn a_request_made_again_under_its_key_has_to_ask_for_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_fork_is_asked_for_the_same_answer() {
+async fn a_fork_uses_the_answer_schema_of_its_run() {
     let orchestrator = builder(ScriptedModel::always(reply::text(DELFT)))
         .build()
         .unwrap();
@@ -543,7 +543,7 @@ async fn a_fork_is_asked_for_the_same_answer() {
 }
 
 #[tokio::test]
-async fn where_governance_offers_no_tools_the_answer_is_the_text() {
+async fn without_offered_tools_the_answer_is_the_text() {
     let none = policy("channels.chat.unlisted_tools = 'withheld'");
     let model = Arc::new(ScriptedModel::always(reply::text(DELFT)));
     let orchestrator = builder(model.clone())
@@ -556,7 +556,7 @@ async fn where_governance_offers_no_tools_the_answer_is_the_text() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_says_so_and_one_that_asks_back_has_no_answer() {
+async fn a_waiting_run_reports_waiting_instead_of_an_answer() {
     let model = ScriptedModel::new().then(reply::calls([("pick", "{}")]));
     let orchestrator = builder(model)
         .client_tool(spec("pick").read_only().build())
@@ -589,7 +589,7 @@ mod property {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
         #[test]
-        fn an_answer_that_is_given_fits_and_a_run_without_one_says_why(
+        fn every_given_answer_is_valid_and_a_run_without_one_gives_the_reason(
             said in prop::collection::vec((any::<bool>(), any::<bool>(), select(TEXTS.to_vec())), 1..6),
             with_tools: bool,
         ) {

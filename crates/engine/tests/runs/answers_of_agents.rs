@@ -61,7 +61,7 @@ fn mending() -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn an_agent_answers_in_its_form_alone_with_and_without_tools() {
+async fn a_standalone_agent_answers_in_its_schema_with_and_without_tools() {
     for with_tool in [false, true] {
         let agent = reviewer().model(Arc::new(mending()));
         let agent = match with_tool {
@@ -79,7 +79,7 @@ async fn an_agent_answers_in_its_form_alone_with_and_without_tools() {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_a_value_takes_the_place_of_the_agents_own_form() {
+async fn a_schema_set_on_an_agent_value_replaces_the_agent_s_own() {
     let model = Arc::new(ScriptedModel::always(reply::text(r#"{"total":2}"#)));
     let schema =
         r#"{"type":"object","required":["total"],"properties":{"total":{"type":"integer"}}}"#;
@@ -102,7 +102,7 @@ async fn what_is_asked_of_a_value_takes_the_place_of_the_agents_own_form() {
 }
 
 #[tokio::test]
-async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deployment_gives_it() {
+async fn a_session_agent_answers_in_the_schema_set_by_code_or_policy() {
     let ask = || request("1 + 1").agent(named("reviewer"));
     for written in [WRITTEN, AS_TEXT] {
         let orchestrator = builder(mending()).tool(look()).policy(policy(written));
@@ -174,7 +174,7 @@ fn leading(reviews: fn() -> neuraxis_core::Reply) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn a_caller_reads_the_answer_of_an_agent_with_a_form_as_json_and_nothing_that_does_not_fit() {
+async fn a_parent_receives_a_sub_agent_s_valid_answer_as_json_and_no_invalid_one() {
     let finished = |reviews: fn() -> neuraxis_core::Reply| async move {
         let below = Agent::builder("reviewer")
             .tools_named(["none_*"])
@@ -202,7 +202,7 @@ async fn a_caller_reads_the_answer_of_an_agent_with_a_form_as_json_and_nothing_t
 }
 
 #[test]
-fn a_form_that_cannot_be_asked_for_is_refused_when_the_agent_is_built() {
+fn an_unusable_answer_schema_is_refused_when_the_agent_is_built() {
     let list = Agent::builder("a").answer::<Vec<u8>>().build().unwrap_err();
     assert!(matches!(list, BuildError::Answer { .. }), "{list}");
     let wrong = "[agents.a]\nanswer = { schema = '{\"type\":\"array\"}' }";

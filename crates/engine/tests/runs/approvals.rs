@@ -26,7 +26,7 @@ async fn run(approver: Option<ScriptedApprover>) -> (FinishedRun, Arc<ScriptedTo
 }
 
 #[tokio::test]
-async fn where_nobody_can_answer_an_ask_is_denied() {
+async fn a_call_that_needs_approval_is_denied_without_an_approver() {
     let (finished, tool) = run(None).await;
     finished.assert_valid(RunStatus::Done);
     assert_eq!(finished.results()[0].failure, Some(ToolFailure::Denied));
@@ -40,7 +40,7 @@ async fn where_nobody_can_answer_an_ask_is_denied() {
 }
 
 #[tokio::test]
-async fn an_approved_call_runs_with_the_arguments_that_were_approved() {
+async fn an_approved_call_runs_with_the_approved_arguments() {
     let (finished, tool) = run(Some(ScriptedApprover::new().approve_with(r#"{"n":2}"#))).await;
     finished.assert_valid(RunStatus::Done);
     assert_eq!(tool.calls()[0].arguments.as_str(), r#"{"n":2}"#);
@@ -62,7 +62,7 @@ async fn an_approved_call_runs_with_the_arguments_that_were_approved() {
 }
 
 #[tokio::test]
-async fn a_denial_tells_the_model_why() {
+async fn a_denial_gives_the_model_the_reason() {
     let (finished, tool) = run(Some(ScriptedApprover::new().deny("not on a Friday"))).await;
     finished.assert_valid(RunStatus::Done);
     assert!(
@@ -75,7 +75,7 @@ async fn a_denial_tells_the_model_why() {
 }
 
 #[tokio::test]
-async fn a_run_whose_answer_comes_later_is_put_aside_as_waiting() {
+async fn a_run_whose_approval_comes_later_is_parked_as_waiting() {
     let later = ScriptedApprover::new().then(neuraxis_ports::ApproverReply::Later);
     let (finished, tool) = run(Some(later)).await;
     assert_eq!(
@@ -87,7 +87,7 @@ async fn a_run_whose_answer_comes_later_is_put_aside_as_waiting() {
 }
 
 #[tokio::test]
-async fn a_request_with_an_approver_of_its_own_asks_that_one_and_nobody_else() {
+async fn a_request_with_its_own_approver_asks_only_that_one() {
     for (own, count) in [
         (ScriptedApprover::new().approve(), 1),
         (ScriptedApprover::new().deny("no"), 0),

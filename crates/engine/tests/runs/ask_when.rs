@@ -21,8 +21,7 @@ fn asking(builder: OrchestratorBuilder, tool: &str) -> OrchestratorBuilder {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_about_calls_that_meet_a_condition_or_cannot_be_read_and_about_no_other()
-{
+async fn only_calls_that_meet_a_condition_or_cannot_be_parsed_need_approval() {
     let model = ScriptedModel::new()
         .then(reply::calls([
             ("refund", r#"{"amount":100}"#),
@@ -47,7 +46,7 @@ async fn a_person_is_asked_about_calls_that_meet_a_condition_or_cannot_be_read_a
 }
 
 #[test]
-fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
+fn a_condition_on_a_missing_tool_is_refused_at_build() {
     let of = |tool: &str| {
         let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
         asking(builder(ScriptedModel::new()).tool(refund), tool).build()
@@ -60,7 +59,7 @@ fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_that_names_a_function_decides_by_it_and_one_that_is_not_given_is_an_error() {
+async fn a_rule_decides_by_its_named_function_and_an_unknown_one_is_an_error() {
     let rules = "[rules.large]\nanswer = 'deny'\ntools = ['refund']\nwhen = 'is_large'";
     let model = || {
         let model = ScriptedModel::new().then(reply::calls([

@@ -36,7 +36,7 @@ fn orchestrator(model: &Arc<ScriptedModel>, store: &Arc<MemoryStore>) -> Orchest
 }
 
 #[tokio::test]
-async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_session() {
+async fn a_client_supplied_conversation_is_answered_and_stored_with_the_session() {
     let model = Arc::new(ScriptedModel::new().then(reply::text("You live in Oslo.")));
     let store = Arc::new(MemoryStore::new());
     let orchestrator = orchestrator(&model, &store);
@@ -92,7 +92,7 @@ async fn handed_over(orchestrator: &Orchestrator) -> (String, OrchestratorResult
 }
 
 #[tokio::test]
-async fn what_was_said_before_a_call_that_is_handed_over_is_said_once() {
+async fn text_before_a_handed_over_call_is_reported_once() {
     let model = ScriptedModel::new()
         .then(reply::text_and_calls("I look it up. ", [("look", "{}")]))
         .then(reply::text_and_calls(
@@ -110,7 +110,7 @@ async fn what_was_said_before_a_call_that_is_handed_over_is_said_once() {
 }
 
 #[tokio::test]
-async fn what_the_user_is_asked_beside_a_call_that_is_handed_over_is_said_with_it() {
+async fn a_question_next_to_a_handed_over_call_is_part_of_the_reply() {
     let mut asked = ToolOutput::new(JsonText::string("asked"));
     let question = "Which town?".to_owned();
     asked.signal = Some(ToolSignal::Clarify { question });
@@ -125,7 +125,7 @@ async fn what_the_user_is_asked_beside_a_call_that_is_handed_over_is_said_with_i
 }
 
 #[tokio::test]
-async fn all_that_the_user_is_asked_beside_a_call_that_is_handed_over_is_said() {
+async fn all_questions_next_to_a_handed_over_call_are_part_of_the_reply() {
     let asking = |tool: &str, question: &str| -> Arc<dyn Tool> {
         let mut asked = ToolOutput::new(JsonText::string("asked"));
         let question = question.to_owned();
@@ -149,7 +149,7 @@ async fn all_that_the_user_is_asked_beside_a_call_that_is_handed_over_is_said() 
 }
 
 #[tokio::test]
-async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_same_session() {
+async fn a_handed_over_client_tool_call_continues_in_the_same_session() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
         .then(reply::text("Take a coat."));
@@ -207,7 +207,7 @@ async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_s
 }
 
 #[tokio::test]
-async fn a_result_is_a_strangers_text_whatever_the_client_calls_its_tool() {
+async fn a_client_supplied_result_is_untrusted_whatever_its_tool_is_called() {
     let model = ScriptedModel::new().then(reply::text("Done."));
     let orchestrator = of(&Arc::new(model)).build().unwrap();
     let call = ToolCallId::from_text("call_1");
@@ -224,7 +224,7 @@ async fn a_result_is_a_strangers_text_whatever_the_client_calls_its_tool() {
 }
 
 #[tokio::test]
-async fn a_run_begins_with_the_untrusted_content_that_is_known_to_be_behind_brought_answers() {
+async fn a_run_starts_with_the_known_taint_of_client_supplied_answers() {
     let model = ScriptedModel::new().then(reply::text("Done."));
     let orchestrator = of(&Arc::new(model)).build().unwrap();
     let mut untrusted = Taint::default();
@@ -248,7 +248,7 @@ async fn a_run_begins_with_the_untrusted_content_that_is_known_to_be_behind_brou
 }
 
 #[tokio::test]
-async fn a_clients_tool_takes_the_place_of_one_of_the_same_name_that_runs_here() {
+async fn a_client_tool_replaces_a_server_tool_of_the_same_name() {
     let own = Arc::new(ScriptedTool::new(spec("weather").read_only()));
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", "{}")]))
@@ -286,7 +286,7 @@ async fn a_clients_tool_takes_the_place_of_one_of_the_same_name_that_runs_here()
 }
 
 #[tokio::test]
-async fn what_a_clients_tool_says_to_a_run_that_waits_for_it_is_a_strangers_text() {
+async fn the_result_of_a_client_tool_is_untrusted() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", "{}")]))
         .then(reply::text("Mild."));
@@ -313,7 +313,7 @@ async fn what_a_clients_tool_says_to_a_run_that_waits_for_it_is_a_strangers_text
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
+async fn invalid_client_input_is_refused_before_a_run_exists() {
     let orchestrator = builder(ScriptedModel::new()).build().unwrap();
     let two = || ClientInput::default().tools([weather(), weather()]);
     let reserved = ToolSpec::new("find_tools".parse().unwrap(), "Mine.");
@@ -381,7 +381,7 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_required_is_one_of_the_client_s_tools_after_those_of_the_engine() {
+async fn a_required_call_may_use_engine_tools_before_a_client_tool() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::calls([("weather", "{}")]));
@@ -403,7 +403,7 @@ async fn a_call_that_is_required_is_one_of_the_client_s_tools_after_those_of_the
 }
 
 #[tokio::test]
-async fn a_tool_may_be_called_as_the_one_that_delivers_answers_where_no_form_is_asked_for() {
+async fn a_client_tool_may_use_the_answer_tool_name_when_no_schema_is_requested() {
     let calls = reply::calls([("final_answer", r#"{"answer":"Mild."}"#)]);
     let orchestrator = builder(ScriptedModel::new().then(calls)).build().unwrap();
     let mine = || ToolSpec::new("final_answer".parse().unwrap(), "Mine.");
@@ -422,7 +422,7 @@ async fn a_tool_may_be_called_as_the_one_that_delivers_answers_where_no_form_is_
 }
 
 #[tokio::test]
-async fn a_repeated_request_has_to_bring_the_same() {
+async fn a_repeated_request_must_have_the_same_client_input() {
     let model = ScriptedModel::new().then(reply::text("Yes."));
     let orchestrator = builder(model).build().unwrap();
     let key = || "k".parse().unwrap();

@@ -86,7 +86,7 @@ async fn cancelled_after(records: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_at_each_record_a_run_ends_at_once_and_is_whole() {
+async fn a_run_cancelled_at_any_record_ends_at_once_with_a_complete_log() {
     let mut records = 1;
     // After its end there is nothing to cancel.
     while cancelled_after(records).await > records {
@@ -118,7 +118,7 @@ async fn kept_of_what_is_cut_off(program: OrchestratorBuilder) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cut_off_before_a_hook_has_looked_at_it_is_kept_nowhere() {
+async fn partial_output_not_yet_seen_by_a_hook_is_not_stored() {
     let calls = || builder(ScriptedModel::new().then(reply::calls([("look", "{}")])));
     let talks = || {
         let talks = Script::from(reply::text("a secret, and more of it")).split(8);
@@ -140,7 +140,7 @@ async fn what_is_cut_off_before_a_hook_has_looked_at_it_is_kept_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_much_was_sent_to_a_run_it_can_be_ended_by_its_handle_and_by_dropping_it() {
+async fn a_run_with_a_full_input_queue_can_still_be_cancelled_or_dropped() {
     let slow = Script::from(reply::text("Done.")).after(Duration::from_secs(900));
     let orchestrator = builder(ScriptedModel::always(slow)).build().unwrap();
     let began = Instant::now();

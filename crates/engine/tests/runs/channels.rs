@@ -158,7 +158,7 @@ const HEALTH: [(StepType, &str); 3] = [
 ];
 
 #[tokio::test]
-async fn system_health_gathers_by_the_router_and_is_summed_up_by_reasoning_without_tools() {
+async fn system_health_is_gathered_by_the_router_and_summarized_by_reasoning() {
     for mode in [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY] {
         let router = Arc::new(ScriptedModel::new().then(reply::text_and_calls(
             "Let me see.",
@@ -198,7 +198,7 @@ async fn system_health_gathers_by_the_router_and_is_summed_up_by_reasoning_witho
 }
 
 #[tokio::test]
-async fn system_health_gathers_all_where_the_router_chooses_nothing() {
+async fn system_health_gathers_everything_when_the_router_chooses_nothing() {
     let finished = ask(
         orchestrator(),
         Channel::SYSTEM_HEALTH,
@@ -218,7 +218,7 @@ async fn system_health_gathers_all_where_the_router_chooses_nothing() {
 }
 
 #[tokio::test]
-async fn system_health_gathers_all_where_the_router_fails() {
+async fn system_health_gathers_everything_when_the_router_fails() {
     let error = neuraxis_core::LlmError::new(LlmErrorKind::Unauthorized, "no");
     let orchestrator = orchestrator().model(Role::ROUTER, Arc::new(ScriptedModel::always(error)));
     let finished = ask(
@@ -237,7 +237,7 @@ async fn system_health_gathers_all_where_the_router_fails() {
 }
 
 #[tokio::test]
-async fn deep_research_needs_exploratory_mode_and_says_so() {
+async fn deep_research_is_refused_outside_exploratory_mode() {
     let orchestrator = orchestrator().build().unwrap();
     for mode in [Mode::CONSERVATIVE, Mode::MODERATE] {
         let request = UserRequest::new(session(), HARD)
@@ -268,7 +268,7 @@ async fn deep_research_needs_exploratory_mode_and_says_so() {
 }
 
 #[tokio::test]
-async fn research_plans_works_and_ends_with_a_summary_of_what_its_check_found() {
+async fn research_plans_works_and_ends_with_a_summary_of_its_check() {
     let plan = r#"{"steps":[{"text":"Read about TCP","state":"pending"}]}"#;
     let mut planned = ToolOutput::new(JsonText::from_text("\"noted\""));
     planned.signal = Some(ToolSignal::Plan {

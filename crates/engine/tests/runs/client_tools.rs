@@ -40,7 +40,7 @@ fn answer(call: &ToolCallId, outcome: ToolOutcome) -> Answer {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() {
+async fn a_run_waits_for_a_client_tool_result_and_continues_with_it() {
     let store = Arc::new(neuraxis_memory::MemoryStore::new());
     let orchestrator = builder(calling(&[("pick", r#"{"of":["red","blue"]}"#)]))
         .store(store.clone())
@@ -90,7 +90,7 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
 }
 
 #[tokio::test]
-async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
+async fn a_result_for_another_call_is_refused_and_has_no_effect() {
     let orchestrator = orchestrator(calling(&[("pick", "{}")]));
     let run = run_to_end(&orchestrator, request("go")).await.result;
     assert_eq!(run.status, RunStatus::Waiting, "{run:?}");
@@ -117,7 +117,7 @@ async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused() {
+async fn a_different_second_result_is_refused_before_the_run_receives_the_first() {
     let store = failing_store();
     let orchestrator = builder(calling(&[("pick", "{}")]))
         .store(store.clone())
@@ -160,7 +160,7 @@ async fn who_sends_a_result_is_on_record() {
 }
 
 #[tokio::test]
-async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
+async fn a_run_waits_for_each_of_several_client_calls_answered_one_by_one() {
     let orchestrator = orchestrator(calling(&[("pick", r#"{"n":1}"#), ("pick", r#"{"n":2}"#)]));
     let first = run_to_end(&orchestrator, request("go")).await.result;
     let calls: Vec<_> = first
@@ -184,7 +184,7 @@ async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_failed_at_the_client_is_told_to_the_model() {
+async fn a_failure_at_the_client_is_reported_to_the_model() {
     let orchestrator = orchestrator(calling(&[("pick", "{}")]));
     let run = run_to_end(&orchestrator, request("go")).await.result;
     let failed = ToolOutcome::failed(ToolFailure::Error, "the user closed the window");
@@ -203,7 +203,7 @@ async fn what_failed_at_the_client_is_told_to_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_handle() {
+async fn a_busy_run_accepts_a_client_result_through_its_handle() {
     let look = ScriptedTool::always(
         spec("look").read_only(),
         Act::value("1").after(Duration::from_secs(9)),
@@ -243,7 +243,7 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
 }
 
 #[tokio::test]
-async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
+async fn a_client_call_that_starts_in_the_step_of_an_answer_is_listed_as_pending() {
     let model = ScriptedModel::new()
         .then(reply::calls([("write", "{}"), ("pick", "{}")]))
         .then(reply::text("Chosen."));

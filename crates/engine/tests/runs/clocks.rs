@@ -12,7 +12,7 @@ use neuraxis_testkit::{Act, Aftermath, ScriptedModel, ScriptedTool, VirtualClock
 use crate::support::{builder, request};
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_two_hours_changes_no_timeout_and_no_order() {
+async fn a_clock_jump_of_two_hours_changes_no_timeout_and_no_order() {
     for jump in [2_i64, -2] {
         let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(VirtualClock::new()));
         let jumping = clock.clone();

@@ -116,7 +116,7 @@ async fn assert_closed(store: &dyn SessionStore, run: RunId) -> Vec<Arc<Record>>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
+async fn a_run_of_another_version_continues_at_its_next_turn_as_a_new_run() {
     let (store, run) = left(other_version).await;
     let model = Arc::new(ScriptedModel::always(reply::text("Third.")));
     let orchestrator = builder(model.clone())
@@ -159,7 +159,7 @@ async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_of_another_version_used_is_not_there_again_for_the_run_that_goes_on() {
+async fn the_continuing_run_does_not_regain_budget_used_by_a_run_of_another_version() {
     for (of_run, of_day, left_of_it) in [(50_000, 90_000, 49_970), (50_000, 40_000, 39_970)] {
         let (store, _) = left(|record| {
             other_version(record);
@@ -190,7 +190,7 @@ async fn what_a_run_of_another_version_used_is_not_there_again_for_the_run_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_an_eval_ends_since_its_models_may_be_others() {
+async fn an_interrupted_eval_run_is_closed_and_not_resumed() {
     let (store, run) = left(|_| ()).await;
     let records = store.records(run, Seq(0)).await.unwrap();
     let session: SessionId = "eval-0199f3a1-0000-7000-8000-000000000001".parse().unwrap();
@@ -228,7 +228,7 @@ async fn assert_only_closed(store: Arc<MemoryStore>, run: RunId) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_a_run_of_another_version_whose_log_holds_not_everything_none_goes_on() {
+async fn a_run_of_another_version_with_an_incomplete_log_is_only_closed() {
     let (store, run) = left(|record| {
         other_version(record);
         if let RecordBody::RunStarted(started) = &mut record.body {
@@ -241,7 +241,7 @@ async fn from_a_run_of_another_version_whose_log_holds_not_everything_none_goes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_a_run_of_another_version_that_has_its_answer_none_goes_on() {
+async fn a_run_of_another_version_that_has_its_answer_is_only_closed() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::always(reply::text("Done."));
     let first = engine(store.clone(), model, Act::value("1"));
@@ -253,7 +253,7 @@ async fn from_a_run_of_another_version_that_has_its_answer_none_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_not_what_its_causes_lead_to_is_closed_and_frees_its_session() {
+async fn a_log_that_does_not_replay_is_closed_and_frees_its_session() {
     let (store, run) = left(|record| {
         if let RecordBody::ToolCall(call) = &mut record.body {
             call.arguments = JsonText::from_text("{\"n\":\"secret-canary\"}");
@@ -291,7 +291,7 @@ fn diverged(record: &mut Record) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_posted_to_a_run_that_cannot_go_on_is_refused_but_for_the_wish_that_it_end() {
+async fn input_to_a_run_that_cannot_continue_is_refused_except_cancellation() {
     let (store, run) = left(diverged).await;
     let model = || ScriptedModel::always(reply::text("ok"));
     let orchestrator = engine(store.clone(), model(), Act::value("1"));
@@ -309,7 +309,7 @@ async fn what_is_posted_to_a_run_that_cannot_go_on_is_refused_but_for_the_wish_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_in_whose_place_another_goes_on_takes_nothing_and_that_one_hears_that_it_is_to_end() {
+async fn a_replaced_run_refuses_input_and_forwards_cancellation_to_its_successor() {
     let (store, run) = left(other_version).await;
     let hanging = || ScriptedModel::always(Script::hanging());
     let orchestrator = engine(store.clone(), hanging(), Act::value("1"));
@@ -329,7 +329,7 @@ async fn a_run_in_whose_place_another_goes_on_takes_nothing_and_that_one_hears_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_in_whose_place_another_goes_on_does_not_end_that_one_for_one_of_its_agents() {
+async fn cancelling_a_sub_agent_of_a_replaced_run_does_not_end_its_successor() {
     let (store, run) = left(other_version).await;
     let hanging = ScriptedModel::always(Script::hanging());
     let orchestrator = engine(store.clone(), hanging, Act::value("1"));
@@ -350,7 +350,7 @@ async fn a_run_in_whose_place_another_goes_on_does_not_end_that_one_for_one_of_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_log_holds_not_everything_is_closed_and_says_why() {
+async fn a_run_with_an_incomplete_log_is_closed_with_the_reason() {
     let policy = "[channels.chat]\nsimple_role = \"reasoning\"\ndata = { tool_results = false }";
     let policy = Policy::layered(PolicyConfig::from_toml(policy).unwrap()).unwrap();
     let store = Arc::new(MemoryStore::new());
@@ -378,7 +378,7 @@ async fn a_run_whose_log_holds_not_everything_is_closed_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_cannot_even_be_read_is_closed() {
+async fn an_unreadable_log_is_closed() {
     let inner = MemoryStore::new();
     let store = Arc::new(FailingStore::new(inner));
     let first = engine(
@@ -406,7 +406,7 @@ async fn a_log_that_cannot_even_be_read_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_reserved_for_a_run_that_never_began_is_freed() {
+async fn a_session_reserved_for_a_run_that_never_started_is_freed() {
     let store = Arc::new(MemoryStore::with_lease(std::time::Duration::ZERO));
     store
         .create_session(&Session::new(session(), START))
@@ -430,7 +430,7 @@ async fn a_session_reserved_for_a_run_that_never_began_is_freed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_untouched_log_is_not_closed() {
+async fn an_unchanged_log_is_resumed_and_not_closed() {
     let (store, run) = left(|_| {}).await;
     let records = store.records(run, Seq(0)).await.unwrap();
     RunTree::restore(Transcript::default(), &records).unwrap();

@@ -103,7 +103,7 @@ fn has_called(request: &ModelRequest) -> bool {
 }
 
 #[tokio::test]
-async fn tools_may_be_called_in_the_turns_that_the_agent_says() {
+async fn an_agent_can_limit_the_turns_in_which_tools_are_called() {
     let seen = compare(
         looks,
         |agent| agent.offer(Offer::FirstTurns(1)),
@@ -124,7 +124,7 @@ async fn tools_may_be_called_in_the_turns_that_the_agent_says() {
 }
 
 #[tokio::test]
-async fn other_roles_serve_the_first_turn_and_those_that_read_results_as_the_agent_says() {
+async fn an_agent_can_set_roles_for_the_first_turn_and_for_turns_after_calls() {
     let asked = |seen: &Seen| (seen.reasoning.len(), seen.router.len());
     let first = compare(
         looks,
@@ -151,7 +151,7 @@ async fn other_roles_serve_the_first_turn_and_those_that_read_results_as_the_age
 }
 
 #[tokio::test]
-async fn the_result_of_a_tool_is_the_answer_where_the_agent_says_so() {
+async fn an_agent_can_make_a_tool_result_the_answer() {
     let seen = compare(
         looks,
         |agent| agent.stop_after("look"),
@@ -166,7 +166,7 @@ async fn the_result_of_a_tool_is_the_answer_where_the_agent_says_so() {
 }
 
 #[tokio::test]
-async fn arguments_that_small_models_get_wrong_are_put_right_where_the_agent_says_so() {
+async fn an_agent_can_have_malformed_arguments_repaired() {
     let models: Models = || {
         let fenced = reply::calls([("look", "```json\n{\"n\":1}\n```")]);
         let model = ScriptedModel::new().then(fenced).then(reply::text("Seen."));
@@ -186,7 +186,7 @@ async fn arguments_that_small_models_get_wrong_are_put_right_where_the_agent_say
 }
 
 #[tokio::test]
-async fn a_reached_limit_asks_for_a_last_answer_or_ends_the_run_as_the_agent_says() {
+async fn an_agent_sets_whether_a_reached_limit_asks_for_a_last_answer() {
     let models: Models = || {
         let model = ScriptedModel::answering(|request| match request.tool_choice {
             ToolChoice::None => reply::text("All I have."),
@@ -215,7 +215,7 @@ async fn a_reached_limit_asks_for_a_last_answer_or_ends_the_run_as_the_agent_say
 }
 
 #[tokio::test]
-async fn what_an_agent_keeps_out_of_the_log_is_in_no_record() {
+async fn data_an_agent_excludes_from_the_log_is_in_no_record() {
     let models: Models = || {
         let calls = reply::calls([("look", r#"{"word":"heron"}"#)]);
         let model = ScriptedModel::new().then(calls);
@@ -248,7 +248,7 @@ async fn what_an_agent_keeps_out_of_the_log_is_in_no_record() {
 }
 
 #[tokio::test]
-async fn a_small_model_chooses_what_one_tool_gathers_where_the_agent_begins_so() {
+async fn an_agent_can_have_a_small_model_choose_what_a_first_tool_gathers() {
     let gather = Opening::Gather {
         role: Role::ROUTER,
         tool: "look".parse().unwrap(),
@@ -278,7 +278,7 @@ async fn a_small_model_chooses_what_one_tool_gathers_where_the_agent_begins_so()
 }
 
 #[tokio::test]
-async fn the_usage_of_the_agents_below_counts_as_the_agent_says() {
+async fn an_agent_sets_whether_usage_of_its_sub_agents_counts() {
     let models: Models = || {
         let leads = ScriptedModel::answering(|request| {
             let reply = match has_called(request) {
@@ -312,7 +312,7 @@ async fn the_usage_of_the_agents_below_counts_as_the_agent_says() {
 }
 
 #[tokio::test]
-async fn links_to_pages_that_nobody_read_are_taken_out_where_the_agent_says_so() {
+async fn an_agent_can_have_links_to_unread_pages_removed() {
     let models: Models = || {
         let reply = reply::text("It rains ([source](https://nowhere.example/rain)).");
         (ScriptedModel::always(reply), ScriptedModel::new())
@@ -373,8 +373,7 @@ fn started(seen: &Seen) -> (usize, bool) {
 }
 
 #[tokio::test]
-async fn agents_are_started_as_deep_as_policy_agent_and_program_let_them_and_the_deepest_are_offered_none()
- {
+async fn sub_agent_depth_is_limited_by_policy_agent_and_program() {
     let of = |limits: &'static str, modes: &'static str, most: Option<u32>| async move {
         let text = format!("{modes}\n[agents.a]\n{NESTED}\ntools = []\n{limits}\n{BELOW}");
         let seen = see(nested, |builder| {
@@ -398,7 +397,7 @@ async fn agents_are_started_as_deep_as_policy_agent_and_program_let_them_and_the
 }
 
 #[tokio::test]
-async fn a_run_starts_no_more_agents_than_policy_or_program_let_it_and_the_decision_says_so() {
+async fn the_number_of_sub_agents_is_limited_by_policy_or_program() {
     let models: Models = || {
         let model = ScriptedModel::answering(|request| {
             let leads = request.tools.iter().any(|it| it.name.as_str() == "one");

@@ -40,7 +40,7 @@ fn sizes(finished: &FinishedRun) -> Vec<(u64, u64, bool)> {
 }
 
 #[tokio::test]
-async fn a_run_of_long_results_in_a_small_context_is_trimmed_and_says_what_went() {
+async fn long_results_in_a_small_context_are_trimmed_and_the_trimming_recorded() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(ScriptedModel::answering(reading(6)).with_context(4_000));
     let summarizer = Arc::new(ScriptedModel::always(reply::text("Pages were read.")));
@@ -88,7 +88,7 @@ async fn a_run_of_long_results_in_a_small_context_is_trimmed_and_says_what_went(
 }
 
 #[tokio::test]
-async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
+async fn a_summary_replaces_trimmed_messages_and_stays_in_the_session() {
     let store = Arc::new(MemoryStore::new());
     let model =
         Arc::new(ScriptedModel::always(reply::text("word ".repeat(500))).with_context(3_000));
@@ -124,7 +124,7 @@ async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_thought_about_earlier_messages_takes_no_room_where_it_is_not_sent() {
+async fn reasoning_that_is_not_sent_takes_no_space_in_the_context() {
     let thinks = reply::reasoned("hm ".repeat(1_500), "Yes.");
     let model = Arc::new(ScriptedModel::always(thinks).with_context(2_000));
     let orchestrator = builder(model.clone()).build().unwrap();
@@ -186,7 +186,7 @@ async fn an_overflow_error_leads_to_one_trimmed_retry() {
 }
 
 #[tokio::test]
-async fn what_one_run_failed_on_makes_room_in_the_next() {
+async fn an_overflow_in_one_run_leads_to_trimming_in_the_next() {
     let model = ScriptedModel::answering(|request| {
         let messages = request.messages.messages().iter();
         let bytes: usize = messages.map(|message| message.text().len()).sum();
@@ -223,7 +223,7 @@ async fn what_one_run_failed_on_makes_room_in_the_next() {
 }
 
 #[tokio::test]
-async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() {
+async fn an_agent_s_context_can_be_smaller_than_its_model_s_but_never_larger() {
     let contexts = |model: Option<u64>, agent: Option<u64>| async move {
         let scripted = ScriptedModel::always(reply::text("ok"));
         let scripted = match model {
@@ -255,7 +255,7 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
 }
 
 #[tokio::test]
-async fn no_longer_reply_is_asked_for_than_half_of_the_largest_context_of_an_agent() {
+async fn the_maximum_reply_is_at_most_half_of_an_agent_s_largest_context() {
     for (small, setting, most) in [
         (Some(6_000), "", 8_192),
         (Some(6_000), "first_role = 'router'", 8_192),
@@ -287,7 +287,7 @@ fn large_and_small(small: ScriptedModel, written: &str) -> Orchestrator {
 }
 
 #[tokio::test]
-async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent() {
+async fn an_agent_s_context_is_limited_by_the_smallest_model_that_serves_its_turns() {
     let gathers =
         "opening = { gather = { role = 'router', tool = 'read', default_arguments = '{}' } }";
     for (setting, bound) in [
@@ -323,7 +323,7 @@ async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent
 }
 
 #[tokio::test]
-async fn a_sub_agent_is_bounded_by_the_smallest_model_of_its_turns_too() {
+async fn a_sub_agent_s_context_is_limited_by_its_smallest_model_too() {
     let written = "[agents.main_thread]\nagents = ['below']\n[agents.below]\nfirst_role = 'router'";
     let small = ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(2_000);
     let finished = run_to_end(&large_and_small(small, written), request("go")).await;
@@ -334,7 +334,7 @@ async fn a_sub_agent_is_bounded_by_the_smallest_model_of_its_turns_too() {
 }
 
 #[tokio::test]
-async fn what_is_to_be_summed_up_is_cut_to_what_the_model_holds_that_sums_up() {
+async fn messages_to_summarize_are_cut_to_the_summarizer_s_context() {
     let summarizer = ScriptedModel::always(reply::text("They said word."));
     let summarizer = Arc::new(summarizer.with_context_when_asked(1_000));
     let answers = ScriptedModel::always(reply::text("word ".repeat(1_500)));
@@ -365,7 +365,7 @@ async fn what_is_to_be_summed_up_is_cut_to_what_the_model_holds_that_sums_up() {
 }
 
 #[tokio::test]
-async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_run_on() {
+async fn a_context_size_known_only_on_request_applies_from_the_first_run() {
     let store = Arc::new(MemoryStore::new());
     let answers = ScriptedModel::always(reply::text("word ".repeat(500)));
     let model = Arc::new(answers.with_context_when_asked(3_000));
@@ -390,7 +390,7 @@ async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_
 }
 
 #[tokio::test]
-async fn what_went_is_summed_up_by_no_role_that_the_mode_does_not_allow() {
+async fn trimmed_messages_are_not_summarized_by_a_role_the_mode_forbids() {
     let model =
         Arc::new(ScriptedModel::always(reply::text("word ".repeat(500))).with_context(3_000));
     let router = Arc::new(ScriptedModel::always(reply::text("They said word.")));
@@ -421,7 +421,7 @@ fn wordy(name: &str, tokens: usize) -> Arc<ScriptedTool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_do_not() {
+async fn a_small_context_is_offered_only_tools_that_fit_and_a_warning_names_the_rest() {
     let model = Arc::new(ScriptedModel::always(reply::text("Yes.")).with_context(4_000));
     let orchestrator = builder(model.clone())
         .tool(wordy("first", 1_000))
@@ -452,7 +452,7 @@ async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_cannot_fit_is_refused_with_what_takes_the_room() {
+async fn a_message_that_cannot_fit_is_refused_with_the_sizes() {
     let model = ScriptedModel::always(reply::text("Yes.")).with_context(2_000);
     let orchestrator = builder(model).tool(wordy("first", 500)).build().unwrap();
     let error = orchestrator
@@ -470,7 +470,7 @@ async fn a_message_that_cannot_fit_is_refused_with_what_takes_the_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room() {
+async fn a_first_request_too_long_for_the_server_reports_the_sizes() {
     let overflow = LlmErrorKind::ContextOverflow {
         limit: Some(2_000),
         needed: Some(3_000),

@@ -90,7 +90,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_finished_call_is_not_made_again_and_a_read_only_one_in_doubt_is() {
+fn a_crash_repeats_an_uncertain_read_only_call_but_no_finished_call() {
     let model = ScriptedModel::new()
         .then(reply::calls([("quick", "{}"), ("slow", "{}")]))
         .then(reply::text("ok"));
@@ -118,7 +118,7 @@ fn a_finished_call_is_not_made_again_and_a_read_only_one_in_doubt_is() {
 }
 
 #[test]
-fn an_irreversible_call_in_doubt_is_told_as_unknown_and_never_made_again() {
+fn an_uncertain_irreversible_call_is_reported_as_unknown_and_never_repeated() {
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
         .then(reply::text("I will check."));
@@ -135,7 +135,7 @@ fn an_irreversible_call_in_doubt_is_told_as_unknown_and_never_made_again() {
 }
 
 #[test]
-fn a_model_call_in_the_air_is_made_anew_as_the_next_attempt() {
+fn a_model_call_in_flight_at_a_crash_is_repeated_as_the_next_attempt() {
     let model = ScriptedModel::new()
         .then(Script::hanging())
         .then(reply::text("here"));
@@ -158,7 +158,7 @@ fn a_model_call_in_the_air_is_made_anew_as_the_next_attempt() {
 }
 
 #[test]
-fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
+fn a_run_can_be_resumed_after_repeated_crashes() {
     let model = ScriptedModel::always(Script::hanging());
     let world = World::new(model, Vec::new());
     let run = world.dies_after(request("go"), seconds(100));
@@ -185,7 +185,7 @@ fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
 }
 
 #[test]
-fn a_run_whose_taking_up_failed_twice_is_ended_and_its_session_is_free() {
+fn a_run_whose_resumption_failed_twice_is_closed_and_frees_its_session() {
     let model = ScriptedModel::always(Script::hanging());
     let world = World::new(model, Vec::new());
     let run = world.dies_after(request("go"), seconds(5));
@@ -217,7 +217,7 @@ fn a_run_whose_taking_up_failed_twice_is_ended_and_its_session_is_free() {
 }
 
 #[test]
-fn an_open_question_to_an_approver_is_asked_again() {
+fn an_open_approval_request_is_asked_again_after_a_crash() {
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
         .then(reply::text("paid"));
@@ -241,7 +241,7 @@ fn an_open_question_to_an_approver_is_asked_again() {
 }
 
 #[test]
-fn the_session_of_a_dead_run_stays_its_own_until_it_was_taken_up() {
+fn the_session_of_a_crashed_run_stays_busy_until_the_run_is_resumed() {
     let model = ScriptedModel::new()
         .then(Script::hanging())
         .then(reply::text("one"));
@@ -268,7 +268,7 @@ fn the_session_of_a_dead_run_stays_its_own_until_it_was_taken_up() {
 }
 
 #[test]
-fn a_process_that_lost_its_run_to_another_can_write_no_more() {
+fn a_process_that_lost_its_run_cannot_write_to_it() {
     let model = ScriptedModel::new()
         .then(Script::from(reply::text("late")).after(seconds(60)))
         .then(reply::text("taken over"));
@@ -291,7 +291,7 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
 }
 
 #[test]
-fn a_request_may_be_given_up_outside_of_the_runtime_in_which_its_run_was_beginning() {
+fn a_request_can_be_dropped_outside_the_runtime_that_starts_its_run() {
     use StoreOperation::{BeginRun, Continuation};
     // Before and after the session is leased.
     for operation in [BeginRun, Continuation] {

@@ -152,7 +152,7 @@ fn timeless(record: &Record) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_and_plain_runs_write_the_same_records_whatever_the_model_does() {
+async fn streamed_and_whole_runs_write_the_same_records_for_every_model_behavior() {
     for (name, mode, scripts) in scripts() {
         let streamed = records(mode.clone(), scripts.clone(), Delivery::Streamed).await;
         let whole = records(mode, scripts, Delivery::Whole).await;

@@ -119,7 +119,7 @@ fn note() -> ScriptedTool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end() {
+async fn a_dispatched_run_is_driven_elsewhere_and_followed_to_its_end() {
     let model = ScriptedModel::new()
         .then(reply::calls([("note", "{}"), ("note", "{}")]))
         .then(reply::text("done"));
@@ -146,7 +146,7 @@ async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_caller_left_while_it_was_handed_over_is_ended_or_under_a_key_dispatched() {
+async fn a_run_whose_caller_left_during_dispatch_ends_unless_it_has_a_key() {
     for is_keyed in [false, true] {
         let store = failing_store();
         let (runs, mut dispatched) = mpsc::unbounded_channel();
@@ -174,7 +174,7 @@ async fn a_run_whose_caller_left_while_it_was_handed_over_is_ended_or_under_a_ke
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_log_holds_not_everything_is_driven_where_it_begins() {
+async fn a_run_with_an_incomplete_log_is_driven_where_it_starts() {
     let mut fleet = Fleet::with(ScriptedModel::new(), vec![], 0, |builder| {
         let model = ScriptedModel::always(reply::text("done"));
         builder
@@ -192,7 +192,7 @@ async fn a_run_whose_log_holds_not_everything_is_driven_where_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_dispatched_is_tried_again_until_it_is() {
+async fn a_failed_dispatch_is_retried_until_it_succeeds() {
     let model = ScriptedModel::new().then(reply::text("done"));
     let mut fleet = Fleet::failing(model, vec![], 7);
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
@@ -201,7 +201,7 @@ async fn what_is_not_dispatched_is_tried_again_until_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_was_told_of_is_dispatched_by_who_recovers_runs() {
+async fn a_run_whose_dispatch_was_lost_is_dispatched_by_recovery() {
     let model = ScriptedModel::new().then(reply::text("done"));
     let mut fleet = Fleet::new(model, vec![]);
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
@@ -222,7 +222,7 @@ async fn a_run_that_nobody_was_told_of_is_dispatched_by_who_recovers_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_tried_to_dispatch_by_one_task_however_long_nobody_takes_it() {
+async fn only_one_task_at_a_time_tries_to_dispatch_a_run() {
     let model = ScriptedModel::new().then(reply::text("done"));
     let mut fleet = Fleet::failing(model, vec![], 1_000);
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
@@ -239,7 +239,7 @@ async fn a_run_is_tried_to_dispatch_by_one_task_however_long_nobody_takes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_hears_within_a_second_or_two_of_what_another_process_posts_to_it() {
+async fn a_run_receives_input_posted_by_another_process_within_two_seconds() {
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
     let mut fleet = Fleet::new(model, vec![hanging]);
@@ -267,7 +267,7 @@ async fn a_run_hears_within_a_second_or_two_of_what_another_process_posts_to_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_waits_needs_no_worker_and_goes_on_from_what_is_decided_at_the_server() {
+async fn a_waiting_run_needs_no_worker_and_continues_after_a_decision_at_the_server() {
     let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
@@ -301,7 +301,7 @@ async fn a_run_that_waits_needs_no_worker_and_goes_on_from_what_is_decided_at_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_made_again_knows_what_is_on_record_of_its_run_elsewhere() {
+async fn a_repeated_request_gets_the_records_of_its_run_elsewhere() {
     let model = ScriptedModel::new().then(reply::text("done"));
     let mut fleet = Fleet::new(model, vec![]);
     let asked = request("go").idempotency_key("booking-17".parse().unwrap());
@@ -320,7 +320,7 @@ async fn a_request_made_again_knows_what_is_on_record_of_its_run_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_elsewhere_is_followed_as_long_as_runs_at_work_may_go_on_and_no_longer() {
+async fn a_suspending_server_follows_a_run_elsewhere_only_for_the_grace_period() {
     let grace = Duration::from_secs(60);
     for is_driven in [true, false] {
         let model = ScriptedModel::new().then(reply::text("done"));
@@ -339,7 +339,7 @@ async fn a_run_elsewhere_is_followed_as_long_as_runs_at_work_may_go_on_and_no_lo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_elsewhere_has_what_its_request_brings_until_it_is_over() {
+async fn the_context_of_a_request_lives_until_its_run_elsewhere_has_ended() {
     let model = ScriptedModel::new().then(reply::text("done"));
     let mut fleet = Fleet::new(model, vec![]);
     let (place, second) = (Arc::new(()), Duration::from_secs(1));
@@ -368,7 +368,7 @@ async fn the_handle_of_a_run_elsewhere_cancels_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_class_decides() {
+async fn a_run_released_by_a_worker_is_resumed_at_once_and_its_call_becomes_unknown() {
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
         .then(reply::text("who knows"));
@@ -411,7 +411,7 @@ async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_cl
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_a_worker_leaves_in_its_first_model_call_is_not_taken_for_one_that_nobody_drove() {
+async fn a_run_released_during_its_first_model_call_counts_as_resumed() {
     let model = ScriptedModel::new().then(Script::hanging());
     let mut fleet = Fleet::new(model.then(reply::text("done")), Vec::new());
     let _events = fleet.server.stream(request("go")).await.unwrap();
@@ -428,7 +428,7 @@ async fn one_that_a_worker_leaves_in_its_first_model_call_is_not_taken_for_one_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_runs_is_brought_to_a_run_elsewhere() {
+async fn a_client_tool_result_reaches_a_run_elsewhere() {
     let model = ScriptedModel::new()
         .then(reply::calls([("place", "{}")]))
         .then(reply::text("there"));
@@ -462,7 +462,7 @@ async fn waits_for_a_person(fleet: &mut Fleet) -> RunId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_that_came_before_one_that_nobody_takes_are_dispatched_with_it_the_last_one_first() {
+async fn earlier_undispatched_runs_are_dispatched_together_with_the_last_one() {
     let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
@@ -489,7 +489,7 @@ async fn runs_that_came_before_one_that_nobody_takes_are_dispatched_with_it_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_had_a_run_that_is_closed_at_the_server_hears_of_it() {
+async fn closing_a_run_at_the_server_notifies_its_worker() {
     let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
     let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
     let mut fleet = Fleet::new(model, vec![pay]);

@@ -14,7 +14,7 @@ use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, 
 use crate::support::{builder, history, policy, request, run_to_end, session, with_tools};
 
 #[tokio::test]
-async fn a_text_ends_the_run_and_joins_the_sessions_history() {
+async fn a_text_ends_the_run_and_joins_the_session_history() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::new()
         .then(reply::text("one"))
@@ -48,7 +48,7 @@ impl Ask for neuraxis_engine::Orchestrator {
 }
 
 #[test]
-fn outside_of_a_runtime_nothing_begins_that_would_keep_the_session_busy() {
+fn without_a_runtime_no_run_starts_that_would_keep_the_session_busy() {
     let model = ScriptedModel::always(reply::text("42")).with_context(16_000);
     let orchestrator = builder(model).build().unwrap();
     let asked = AssertUnwindSafe(|| orchestrator.handle(request("go")).now_or_never());
@@ -62,7 +62,7 @@ fn outside_of_a_runtime_nothing_begins_that_would_keep_the_session_busy() {
 }
 
 #[tokio::test]
-async fn max_turns_ends_with_one_more_answer() {
+async fn the_turn_limit_ends_a_run_with_one_more_answer() {
     let model = ScriptedModel::answering(|request| {
         if request.tool_choice == neuraxis_core::ToolChoice::None {
             reply::text("what I have")
@@ -96,7 +96,7 @@ async fn max_turns_ends_with_one_more_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_a_run_in_the_middle_of_a_tool_leaves_a_valid_history() {
+async fn cancelling_a_run_during_a_tool_call_leaves_a_valid_history() {
     let tool = Arc::new(ScriptedTool::always(
         spec("slow").read_only(),
         Act::stalling(),
@@ -122,7 +122,7 @@ async fn cancelling_a_run_in_the_middle_of_a_tool_leaves_a_valid_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_says_so_and_why_after_what_the_model_had_said() {
+async fn a_cancelled_run_ends_with_the_text_so_far_and_the_reason() {
     for (reason, expected) in [
         ("enough\u{1b}[2J\nfor now", "answer: enough [2J for now"),
         (" ", "answer."),
@@ -170,7 +170,7 @@ async fn dropping_the_future_of_a_request_cancels_its_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_handle_and_its_events_leaves_the_run_at_work() {
+async fn dropping_a_handle_and_its_events_leaves_the_run_in_progress() {
     let store = Arc::new(MemoryStore::new());
     let model =
         ScriptedModel::new().then(Script::from(reply::text("done")).after(Duration::from_secs(5)));
@@ -181,7 +181,7 @@ async fn dropping_a_handle_and_its_events_leaves_the_run_at_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_a_run_ends_it_with_what_there_is() {
+async fn the_deadline_of_a_run_ends_it_with_the_text_so_far() {
     let model = ScriptedModel::new()
         .then(reply::text_and_calls("So far so good.", [("slow", "{}")]))
         .then(Script::hanging());
@@ -197,7 +197,7 @@ async fn the_deadline_of_a_run_ends_it_with_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_whose_time_is_up_is_stopped_while_the_run_goes_on() {
+async fn a_tool_that_runs_out_of_time_is_stopped_before_the_run_s_deadline() {
     let model = ScriptedModel::new()
         .then(reply::calls([("slow", "{}")]))
         .then(Script::hanging());
@@ -221,7 +221,7 @@ async fn a_tool_whose_time_is_up_is_stopped_while_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutting_down_ends_all_runs_and_takes_no_new_ones() {
+async fn shutting_down_ends_all_runs_and_refuses_new_ones() {
     let orchestrator = builder(ScriptedModel::always(Script::hanging()))
         .build()
         .unwrap();
@@ -238,7 +238,7 @@ async fn shutting_down_ends_all_runs_and_takes_no_new_ones() {
 }
 
 #[tokio::test]
-async fn a_run_whose_replies_were_cut_in_their_calls_says_what_to_allow() {
+async fn a_run_whose_replies_were_truncated_names_the_setting_to_raise() {
     let mut cut = reply::calls([("read", "{\"page\":1}")]);
     cut.finish = ReplyFinish::Length;
     let read = ScriptedTool::always(spec("read").read_only(), Act::value("1"));
@@ -251,7 +251,7 @@ async fn a_run_whose_replies_were_cut_in_their_calls_says_what_to_allow() {
 }
 
 #[tokio::test]
-async fn a_cut_that_a_run_got_over_is_not_told_at_its_end() {
+async fn a_truncation_a_run_recovered_from_is_not_mentioned_at_its_end() {
     let mut cut = reply::calls([("read", "{\"page\":1}")]);
     cut.finish = ReplyFinish::Length;
     let model = ScriptedModel::answering(|request| {

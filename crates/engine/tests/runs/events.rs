@@ -41,7 +41,7 @@ fn look() -> Arc<ScriptedTool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_listener_ends_with_the_same_text_whenever_it_comes() {
+async fn every_listener_ends_with_the_same_text_whenever_it_attaches() {
     let orchestrator = with_tools(scripts(), vec![look()]);
     let (handle, early) = orchestrator.stream(request("go")).await.unwrap();
     let early = tokio::spawn(text_of(early));
@@ -66,7 +66,7 @@ async fn every_listener_ends_with_the_same_text_whenever_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_events_come_between_the_records_they_belong_between() {
+async fn live_events_arrive_between_the_records_they_belong_to() {
     let finished = run_to_end(&with_tools(scripts(), vec![look()]), request("go")).await;
     let mut last = 0;
     let mut kinds = Vec::new();
@@ -106,7 +106,7 @@ async fn live_events_come_between_the_records_they_belong_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_or_not_the_same_run_writes_the_same_records() {
+async fn the_same_run_writes_the_same_records_whether_streamed_or_not() {
     let run = async |delivery| {
         let finished = run_to_end(
             &with_tools(scripts(), vec![look()]),
@@ -190,7 +190,7 @@ fn paced(text: &str, size: usize) -> Script {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_shown_of_a_last_answer_that_is_none_is_void() {
+async fn text_of_a_rejected_last_answer_is_retracted() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(paced("<tool_call>{}</tool_call>", 12))
@@ -225,7 +225,7 @@ async fn what_is_shown_of_a_last_answer_that_is_none_is_void() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_shown_of_a_call_that_the_deadline_cut_is_void() {
+async fn text_of_a_call_cut_off_by_the_deadline_is_retracted() {
     let model = ScriptedModel::always(paced("The answer is forty-two.", 4));
     let orchestrator = builder(model)
         .policy(policy("modes.exploratory.deadline = '10s'\n"))
@@ -243,7 +243,7 @@ async fn what_was_shown_of_a_call_that_the_deadline_cut_is_void() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_shown_of_an_answer_that_is_interrupted_stays_in_the_conversation() {
+async fn text_of_an_interrupted_answer_stays_in_the_conversation() {
     let model = ScriptedModel::new()
         .then(paced("The answer is forty-two.", 4))
         .then(reply::text("As I said."));

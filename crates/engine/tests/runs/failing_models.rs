@@ -52,7 +52,7 @@ pub(crate) fn warnings(result: &OrchestratorResult) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_and_its_error() {
+async fn every_kind_of_model_failure_gives_a_friendly_reply_and_a_warning() {
     let classes = [
         (LlmErrorKind::Timeout, 3),
         (LlmErrorKind::Connection, 3),
@@ -101,7 +101,7 @@ async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
+async fn an_invalid_reply_is_retried_once_without_tools() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(error(LlmErrorKind::InvalidResponse))
@@ -118,7 +118,7 @@ async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
+async fn timeouts_degrade_a_role_with_a_warning_and_another_serves_the_next_request() {
     // A time with a fraction of a second is reported in whole seconds.
     let start = Timestamp::from_nanosecond(1_532_086_404).unwrap();
     let clock = Arc::new(VirtualClock::at(start));
@@ -154,7 +154,7 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_hangs_until_the_time_is_up_degrades_its_role_like_one_that_times_out() {
+async fn a_model_that_hangs_until_the_deadline_degrades_its_role() {
     let hanging = ScriptedModel::always(Script::hanging());
     let orchestrator = builder(hanging)
         .model(Role::ROUTER, answering("by the router"))
@@ -185,7 +185,7 @@ async fn a_model_that_hangs_until_the_time_is_up_degrades_its_role_like_one_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_not_blamed_for_time_that_tools_took_nor_where_it_began_to_answer() {
+async fn a_model_is_not_blamed_for_slow_tools_or_after_it_started_to_answer() {
     let late = ScriptedModel::new()
         .then(reply::calls([("slow", "{}")]))
         .then(Script::hanging());
@@ -231,7 +231,7 @@ impl LlmClient for Queueing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_not_blamed_for_time_that_its_call_waited_in_its_client() {
+async fn a_model_is_not_blamed_for_time_its_call_was_queued_in_the_client() {
     for (seconds, is_blamed) in [(4, true), (7, false), (20, false)] {
         let client = Queueing(Duration::from_secs(seconds));
         let orchestrator = builder(ScriptedModel::new())
@@ -250,7 +250,7 @@ async fn a_model_is_not_blamed_for_time_that_its_call_waited_in_its_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
+async fn after_its_cooldown_a_degraded_role_is_probed_by_a_single_call() {
     let clock = Arc::new(VirtualClock::new());
     let model = ScriptedModel::new();
     for _ in 0..3 {
@@ -287,7 +287,7 @@ async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
 
 /// A probe says nothing about the model if it is cancelled or finds none.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
+async fn an_inconclusive_probe_of_a_degraded_role_lets_the_next_call_probe_it() {
     let clock = Arc::new(VirtualClock::new());
     let mut model = ScriptedModel::new();
     for _ in 0..3 {
@@ -325,7 +325,7 @@ async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_cannot_do_another_role_does_after_a_few_attempts() {
+async fn another_role_takes_over_after_repeated_connection_or_server_errors() {
     for kind in [LlmErrorKind::Connection, LlmErrorKind::server(Some(503))] {
         let finished =
             build_and_run(builder(failing(kind)).model(Role::ROUTER, answering("fine"))).await;
@@ -344,7 +344,7 @@ async fn what_a_server_cannot_do_another_role_does_after_a_few_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_rate_limit_or_no_reply_keeps_a_role_from_another_one_does() {
+async fn another_role_takes_over_after_a_rate_limit_or_an_invalid_reply() {
     let limited = |seconds: Option<u64>| LlmErrorKind::RateLimited {
         retry_after: seconds.map(Duration::from_secs),
     };
@@ -372,7 +372,7 @@ async fn what_a_rate_limit_or_no_reply_keeps_a_role_from_another_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_a_provider_asks_for_is_sat_out_where_the_other_role_fails() {
+async fn a_delay_requested_by_a_provider_is_waited_out_when_the_other_role_fails() {
     let wait = Duration::from_secs(60);
     let limited = error(LlmErrorKind::RateLimited {
         retry_after: Some(wait),
@@ -387,7 +387,7 @@ async fn a_wait_that_a_provider_asks_for_is_sat_out_where_the_other_role_fails()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_outlasts_the_run_is_told_with_what_asked_for_it() {
+async fn a_requested_delay_longer_than_the_run_is_reported_with_its_cause() {
     let limited = failing(LlmErrorKind::RateLimited {
         retry_after: Some(Duration::from_secs(30)),
     });
@@ -402,7 +402,7 @@ async fn a_wait_that_outlasts_the_run_is_told_with_what_asked_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_asked_for_without_tools_where_the_other_role_fails() {
+async fn an_invalid_reply_is_retried_without_tools_when_the_other_role_fails() {
     let model = ScriptedModel::answering(|request| match request.tools.is_empty() {
         true => Script::from(reply::text("fine")),
         false => Script::from(error(LlmErrorKind::InvalidResponse)),
@@ -416,7 +416,7 @@ async fn what_cannot_be_read_is_asked_for_without_tools_where_the_other_role_fai
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
+async fn the_run_fails_gracefully_when_the_other_role_fails_too() {
     let other = Arc::new(failing(LlmErrorKind::Connection));
     let finished = build_and_run(
         builder(failing(LlmErrorKind::Connection)).model(Role::ROUTER, other.clone()),
@@ -439,7 +439,7 @@ async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
 }
 
 #[tokio::test]
-async fn one_call_is_taken_over_by_one_other_role_and_by_no_third() {
+async fn a_call_is_taken_over_by_at_most_one_other_role() {
     let [router, coder] = [(); 2].map(|()| Arc::new(failing(LlmErrorKind::Connection)));
     let orchestrator = builder(failing(LlmErrorKind::Connection))
         .model(Role::ROUTER, router.clone())
@@ -452,7 +452,7 @@ async fn one_call_is_taken_over_by_one_other_role_and_by_no_third() {
 }
 
 #[tokio::test]
-async fn a_role_that_is_degraded_itself_does_not_take_over() {
+async fn a_degraded_role_does_not_take_over() {
     let failing = || Arc::new(failing(LlmErrorKind::Connection));
     let [reasoning, router, coder] = [failing(), failing(), failing()];
     let orchestrator = builder(reasoning.clone())
@@ -482,7 +482,7 @@ async fn a_role_is_not_downgraded_to_itself_under_another_name() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_serve_does_not_stand_in() {
+async fn a_role_that_is_not_allowed_does_not_take_over() {
     let coder = answering("by the coder");
     let orchestrator = builder(failing(LlmErrorKind::Connection))
         .model(Role::CODING, coder.clone())
@@ -495,7 +495,7 @@ async fn a_role_that_may_not_serve_does_not_stand_in() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_cancelled_says_nothing_about_its_model() {
+async fn a_cancelled_run_does_not_degrade_its_role() {
     let orchestrator = builder(ScriptedModel::always(neuraxis_testkit::Script::hanging()))
         .policy(policy("health.failures = 1\n"))
         .build()

@@ -21,7 +21,7 @@ fn error(kind: LlmErrorKind) -> LlmError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_attempt_is_recorded_and_repeated_where_that_may_help() {
+async fn a_failed_attempt_is_recorded_and_retried() {
     let model = ScriptedModel::new()
         .then(error(LlmErrorKind::server(Some(500))))
         .then(reply::text("fine"));
@@ -63,7 +63,7 @@ async fn a_model_that_keeps_failing_ends_the_run_with_a_friendly_reply() {
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_not_tried_again() {
+async fn a_permanent_error_is_not_retried() {
     let model = ScriptedModel::always(error(LlmErrorKind::Unauthorized));
     let finished = run_to_end(&builder(model).build().unwrap(), request("go")).await;
     assert_eq!(
@@ -77,7 +77,7 @@ async fn what_cannot_pass_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_is_given_the_time_it_asks_for_unless_the_run_has_less() {
+async fn a_delay_requested_by_a_provider_is_waited_for_within_the_run_s_deadline() {
     let limited = || {
         error(LlmErrorKind::RateLimited {
             retry_after: Some(Duration::from_secs(100)),
@@ -103,7 +103,7 @@ async fn a_provider_is_given_the_time_it_asks_for_unless_the_run_has_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_of_an_attempt_that_failed_is_retracted() {
+async fn text_of_a_failed_attempt_is_retracted() {
     let broken = Script::from(reply::text("half a thought"))
         .split(4)
         .fail_at(2, error(LlmErrorKind::Connection));
@@ -128,7 +128,7 @@ async fn text_of_an_attempt_that_failed_is_retracted() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_counts_as_incomplete() {
+async fn a_truncated_stream_counts_as_incomplete() {
     let cut = Script::from(reply::calls([("look", "{}")])).cut_at(1);
     let orchestrator = builder(ScriptedModel::always(cut))
         .retry(RetryPolicy::never())
@@ -143,7 +143,7 @@ async fn a_stream_that_is_cut_counts_as_incomplete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
+async fn a_briefly_unavailable_store_delays_a_run_and_loses_nothing() {
     let store = failing_store();
     let away = || Fault::Refuse(StoreError::Unavailable("gone for a moment".to_owned()));
     let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
@@ -161,7 +161,7 @@ async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_whose_answer_was_lost_is_made_once() {
+async fn a_commit_whose_confirmation_was_lost_is_applied_once() {
     let store = failing_store();
     let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
     let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
@@ -175,7 +175,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_cannot_be_recorded_has_not_failed_and_goes_on_later() {
+async fn a_run_that_cannot_be_recorded_has_not_failed_and_can_be_resumed() {
     let store = failing_store();
     let model =
         ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
@@ -208,7 +208,7 @@ async fn a_run_that_cannot_be_recorded_has_not_failed_and_goes_on_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_waits_for_a_run_that_cannot_be_recorded_is_given_its_id() {
+async fn a_caller_of_a_run_that_cannot_be_recorded_gets_its_id() {
     let store = failing_store();
     let full = StoreError::Damaged("page 7".to_owned());
     let model =
@@ -233,7 +233,7 @@ async fn a_caller_who_waits_for_a_run_that_cannot_be_recorded_is_given_its_id() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_does_not_let_be_done_is_refused_at_once() {
+async fn a_request_refused_by_the_store_fails_at_once() {
     let store = failing_store();
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
@@ -251,7 +251,7 @@ async fn what_the_store_does_not_let_be_done_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_is_tried_five_times() {
+async fn a_commit_is_attempted_five_times() {
     for (refusals, is_kept) in [(4, true), (5, false)] {
         let store = failing_store();
         let model =
@@ -270,7 +270,7 @@ async fn a_commit_is_tried_five_times() {
 }
 
 #[tokio::test]
-async fn a_request_on_a_session_at_work_is_refused_and_names_the_run() {
+async fn a_request_in_a_busy_session_is_refused_and_names_the_run() {
     let orchestrator = builder(ScriptedModel::always(Script::hanging()))
         .build()
         .unwrap();
@@ -309,7 +309,7 @@ fn ask_in(session: &SessionId, text: &str) -> UserRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_could_not_begin_leaves_its_session_free() {
+async fn a_run_that_failed_to_start_leaves_its_session_free() {
     use StoreOperation::{BeginRun, Commit, Continuation};
     for (place, faulty) in [
         (0, vec![Continuation]),
@@ -345,7 +345,7 @@ async fn a_run_that_could_not_begin_leaves_its_session_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
+async fn a_request_dropped_before_its_run_started_leaves_its_session_free() {
     for (place, looks) in [(0, 1), (1, 1), (1, 2)] {
         let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));
@@ -386,7 +386,7 @@ async fn give_up_midway(orchestrator: &Orchestrator, request: UserRequest, is_st
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends() {
+async fn a_request_dropped_while_its_run_starts_leaves_no_unfinished_run() {
     use StoreOperation::{BeginRun, Commit};
     let new: SessionId = "new".parse().unwrap();
     for is_streamed in [false, true] {
@@ -411,7 +411,7 @@ async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_under_a_key_given_up_while_its_run_begins_gets_that_run_when_it_is_made_again() {
+async fn a_repeated_keyed_request_dropped_while_its_run_started_gets_that_run() {
     use StoreOperation::{AbandonRun, BeginRun, Release};
     // Repeated while the store is still busy with it, and later.
     for wait in [0, 20] {
@@ -430,7 +430,7 @@ async fn a_request_under_a_key_given_up_while_its_run_begins_gets_that_run_when_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_began_although_its_request_was_refused_leaves_its_session_free() {
+async fn a_run_that_started_despite_a_refused_request_leaves_its_session_free() {
     let store = Arc::new(Store::new(MemoryStore::with_lease(Duration::from_secs(
         3_600,
     ))));
@@ -458,8 +458,7 @@ async fn a_run_that_began_although_its_request_was_refused_leaves_its_session_fr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_whether_it_was_made_or_not()
- {
+async fn a_failed_request_in_a_new_session_is_refused_at_once_and_leaves_it_free() {
     let away = || StoreError::Unavailable("cut off".to_owned());
     for fault in [Fault::Refuse(away()), Fault::LoseAnswer(away())] {
         let store = failing_store();
@@ -488,7 +487,7 @@ async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
+async fn a_request_whose_session_was_created_meanwhile_continues_in_it() {
     let store = failing_store();
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let sink = Arc::new(RecordingSink::default());
@@ -515,7 +514,7 @@ async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reservation_whose_answer_was_lost_does_not_leave_the_session_busy_for_ever() {
+async fn a_lease_whose_confirmation_was_lost_does_not_block_its_session() {
     let store = failing_store();
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
@@ -527,7 +526,7 @@ async fn a_reservation_whose_answer_was_lost_does_not_leave_the_session_busy_for
 }
 
 #[tokio::test]
-async fn a_session_reserved_by_a_process_that_died_before_its_run_began_can_be_released() {
+async fn a_session_reserved_by_a_process_that_crashed_can_be_released() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::always(reply::text("ok"));
     let orchestrator = builder(model).store(store.clone()).build().unwrap();

@@ -89,7 +89,7 @@ impl World {
 }
 
 #[test]
-fn a_run_whose_tools_work_on_files_is_taken_up_in_its_own_folder_alone() {
+fn a_run_with_file_tools_is_resumed_only_in_its_own_folder() {
     let world = World::new(WRITES);
     let run = world.dies_in(Some("/a"), request("go"));
     world.is_refused_in(Some("/b"), run);
@@ -99,14 +99,14 @@ fn a_run_whose_tools_work_on_files_is_taken_up_in_its_own_folder_alone() {
 }
 
 #[test]
-fn a_run_whose_tools_work_on_no_files_goes_on_anywhere() {
+fn a_run_without_file_tools_is_resumed_in_any_folder() {
     let world = World::new(r#"{"type":"object","properties":{}}"#);
     let run = world.dies_in(Some("/a"), request("go"));
     world.ends_in(Some("/b"), run);
 }
 
 #[test]
-fn a_run_whose_tools_work_on_files_nobody_knows_where_is_taken_up_by_a_person_alone() {
+fn a_run_with_file_tools_in_an_unknown_folder_is_resumed_only_by_a_user() {
     let world = World::new(WRITES);
     let run = world.dies_in(None, request("go"));
     process().block_on(async {
@@ -127,7 +127,7 @@ fn a_run_whose_tools_work_on_files_nobody_knows_where_is_taken_up_by_a_person_al
 }
 
 #[tokio::test]
-async fn a_run_goes_on_with_the_result_of_its_clients_tool_that_took_the_place_of_one_for_files() {
+async fn a_run_continues_with_the_result_of_a_client_tool_replacing_a_file_tool() {
     let model = ScriptedModel::new()
         .then(reply::calls([("put", r#"{"path":"n.txt"}"#)]))
         .then(reply::text("ok"));
@@ -157,7 +157,7 @@ async fn a_run_goes_on_with_the_result_of_its_clients_tool_that_took_the_place_o
 }
 
 #[test]
-fn an_approval_given_elsewhere_is_refused_and_not_kept() {
+fn an_approval_in_another_folder_is_refused_and_not_stored() {
     let world = World::new(WRITES);
     let run = world.dies_in(Some("/a"), UserRequest::new(session(), "go"));
     process().block_on(async {
@@ -188,7 +188,7 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
 }
 
 #[test]
-fn a_run_is_ended_from_another_folder_since_nothing_of_it_runs() {
+fn a_run_can_be_cancelled_from_another_folder() {
     for is_waited_for in [false, true] {
         let world = World::new(WRITES);
         let run = world.dies_in(Some("/a"), UserRequest::new(session(), "go"));
@@ -213,7 +213,7 @@ fn a_run_is_ended_from_another_folder_since_nothing_of_it_runs() {
 }
 
 #[test]
-fn why_a_run_is_ended_from_another_folder_is_kept_out_of_its_log_with_other_text() {
+fn the_reason_for_cancelling_from_another_folder_follows_the_data_policy() {
     let world = World::new(WRITES);
     let run = process().block_on(async {
         let builder = world.builder_in(Some("/a"));
@@ -240,7 +240,7 @@ fn why_a_run_is_ended_from_another_folder_is_kept_out_of_its_log_with_other_text
 }
 
 #[test]
-fn who_looks_for_left_runs_reads_one_of_another_folder_less_often_each_time() {
+fn recovery_reads_a_run_of_another_folder_less_often_each_time() {
     let world = World::new(WRITES);
     let run = world.dies_in(Some("/a"), request("go"));
     process().block_on(async {

@@ -29,7 +29,7 @@ fn numbers(events: &[Event]) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_at_work_here_is_followed_live_from_the_record_that_was_heard_last() {
+async fn a_run_in_progress_here_is_followed_live_from_the_last_received_record() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = engine(&store, slow());
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_run_of_another_process_is_followed_by_its_records_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_again_after_the_end_hears_of_it_again() {
+async fn polling_events_after_the_end_returns_the_end_again() {
     let orchestrator = engine(&Arc::new(MemoryStore::new()), slow());
     let run = orchestrator.handle(request("go")).await.unwrap().run_id;
     let attached = orchestrator.runs().attach(run, Seq(0)).await;
@@ -68,7 +68,7 @@ async fn whoever_asks_again_after_the_end_hears_of_it_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_left_is_followed_on_once_somebody_takes_it_up() {
+async fn an_abandoned_run_is_followed_further_once_it_is_resumed() {
     let store = Arc::new(MemoryStore::new());
     let (first, next) = (engine(&store, slow()), engine(&store, slow()));
     let (handle, _) = first.stream(request("go")).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_run_that_was_left_is_followed_on_once_somebody_takes_it_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_waits_for_somebody_is_looked_at_seldom_and_heard_at_once_where_it_goes_on() {
+async fn a_waiting_run_is_polled_rarely_but_followed_at_once_when_it_continues() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
@@ -121,7 +121,7 @@ async fn a_run_that_waits_for_somebody_is_looked_at_seldom_and_heard_at_once_whe
 }
 
 #[tokio::test(start_paused = true)]
-async fn following_ends_at_once_for_who_heard_all_and_when_the_engine_shuts_down() {
+async fn following_ends_at_once_for_an_up_to_date_caller_and_at_shutdown() {
     let store = Arc::new(MemoryStore::new());
     let (first, next) = (engine(&store, slow()), engine(&store, slow()));
     let unknown = next.runs().attach(RunId(uuid::Uuid::nil()), Seq(0)).await;
@@ -141,7 +141,7 @@ async fn following_ends_at_once_for_who_heard_all_and_when_the_engine_shuts_down
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_drives_can_be_closed_and_frees_its_session() {
+async fn a_run_without_a_driver_can_be_closed_and_frees_its_session() {
     let store = Arc::new(MemoryStore::new());
     let (first, next) = (engine(&store, slow()), engine(&store, slow()));
     let (handle, _) = first.stream(request("go")).await.unwrap();

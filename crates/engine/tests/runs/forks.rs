@@ -67,7 +67,7 @@ fn texts(history: &Transcript) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fork_shares_the_conversation_up_to_its_turn_and_goes_on_by_itself() {
+async fn a_fork_shares_the_conversation_up_to_its_turn_and_continues_separately() {
     let world = two_runs().await;
     let before = world.store.history(&session()).await.unwrap();
     let kept = world.store.records(world.run, Seq(0)).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_fork_has_the_title_of_its_source() {
 }
 
 #[tokio::test]
-async fn at_each_turn_a_fork_has_what_was_said_by_then() {
+async fn a_fork_at_each_turn_has_the_conversation_up_to_it() {
     let world = two_runs().await;
     for (turn, messages) in [(0, 3), (1, 5), (2, 7), (3, 8), (99, 8)] {
         world.model.push(reply::text("ok"));
@@ -163,7 +163,7 @@ async fn at_each_turn_a_fork_has_what_was_said_by_then() {
 }
 
 #[tokio::test]
-async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
+async fn a_fork_can_be_forked_and_continues_like_any_session() {
     let world = two_runs().await;
     for answer in ["One door.", "Still one.", "None."] {
         world.model.push(reply::text(answer));
@@ -195,7 +195,7 @@ async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
 }
 
 #[tokio::test]
-async fn another_role_may_serve_the_fork_if_policy_allows_it() {
+async fn another_role_can_serve_the_fork_if_policy_allows_it() {
     let world = two_runs().await;
     let options = ForkOptions::new(other()).role(Role::CODING);
     let handle = world
@@ -222,7 +222,7 @@ async fn another_role_may_serve_the_fork_if_policy_allows_it() {
 }
 
 #[tokio::test]
-async fn a_fork_is_told_what_the_client_told_the_run_and_has_its_tools() {
+async fn a_fork_has_the_client_instructions_and_tools_of_its_run() {
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     for own in ["channels.chat.system_prompt = 'Be kind.'", ""] {
         let orchestrator = builder(model.clone()).policy(policy(own)).build().unwrap();
@@ -246,7 +246,7 @@ async fn a_fork_is_told_what_the_client_told_the_run_and_has_its_tools() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_forked_is_refused_and_leaves_no_session_behind() {
+async fn an_invalid_fork_is_refused_and_leaves_no_session() {
     let world = two_runs().await;
     let runs = world.orchestrator.runs();
     let fork = |run, turn, options| runs.fork(run, Turn(turn), options);

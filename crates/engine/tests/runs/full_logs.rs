@@ -17,7 +17,7 @@ fn bounded(max_records: u64) -> Arc<MemoryStore> {
 }
 
 #[tokio::test]
-async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
+async fn a_full_log_ends_the_run_with_a_reason_and_loses_no_record() {
     for max_records in 12..32 {
         let store = bounded(max_records);
         let model = (0..20).fold(ScriptedModel::new(), |model, turn| {
@@ -48,7 +48,7 @@ async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
 }
 
 #[tokio::test]
-async fn a_run_left_by_a_process_at_that_point_ends_when_it_is_taken_up() {
+async fn an_abandoned_run_with_a_full_log_ends_when_it_is_resumed() {
     let store = bounded(6);
     let model = || ScriptedModel::always(neuraxis_testkit::Script::hanging());
     let first = builder(model()).store(store.clone()).build().unwrap();
@@ -75,7 +75,7 @@ async fn a_run_left_by_a_process_at_that_point_ends_when_it_is_taken_up() {
 }
 
 #[tokio::test]
-async fn a_long_log_is_warned_of_once() {
+async fn a_long_log_causes_one_warning() {
     let text = "x".repeat(1024 * 1024);
     let mut model = ScriptedModel::new();
     for number in 0..12 {

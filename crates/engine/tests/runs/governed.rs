@@ -36,7 +36,7 @@ fn step_types(finished: &FinishedRun) -> Vec<StepType> {
 }
 
 #[test]
-fn a_default_plan_that_the_policy_does_not_have_is_refused_when_it_is_built() {
+fn an_unknown_default_plan_is_refused_at_build() {
     let of = |plan| {
         let builder = governed(ScriptedModel::new(), "[plans.team]\nmax_turns = 3");
         builder.default_plan(PlanName::new(plan)).build()
@@ -49,7 +49,7 @@ fn a_default_plan_that_the_policy_does_not_have_is_refused_when_it_is_built() {
 }
 
 #[tokio::test]
-async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question() {
+async fn a_vague_first_request_is_answered_with_a_question() {
     let model = Arc::new(ScriptedModel::new().then(reply::text("Done.")));
     let store = Arc::new(MemoryStore::new());
     let orchestrator = builder(model.clone())
@@ -82,7 +82,7 @@ async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question(
 }
 
 #[tokio::test]
-async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
+async fn a_used_up_session_budget_ends_runs_with_an_answer() {
     for (limit, kind) in [
         ("max_tokens = 15", BudgetKind::Tokens),
         ("max_cost_micro_usd = 30", BudgetKind::Cost),
@@ -126,7 +126,7 @@ async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
 }
 
 #[tokio::test]
-async fn what_a_day_may_use_is_there_again_on_the_next_one() {
+async fn a_used_up_daily_budget_is_available_again_the_next_day() {
     let clock = Arc::new(VirtualClock::new());
     let model = ScriptedModel::always(reply::using(reply::text("fine"), 10, 5));
     let orchestrator = governed(model, "plans.team.day = { max_tokens = 15 }\n")
@@ -155,7 +155,7 @@ async fn what_a_day_may_use_is_there_again_on_the_next_one() {
 }
 
 #[tokio::test]
-async fn without_a_budget_nothing_is_asked_of_the_store_about_what_was_used() {
+async fn without_a_budget_the_store_is_not_queried_for_usage() {
     let store = failing_store();
     let hang = || neuraxis_testkit::Fault::Hang;
     store.fail_next(neuraxis_testkit::StoreOperation::Metrics, hang());
@@ -177,7 +177,7 @@ async fn without_a_budget_nothing_is_asked_of_the_store_about_what_was_used() {
 }
 
 #[tokio::test]
-async fn a_run_may_use_no_more_money_than_its_plan_has_left() {
+async fn a_run_cannot_cost_more_than_its_plan_allows() {
     let model = ScriptedModel::answering(|request| {
         let reply = if request.tool_choice == neuraxis_core::ToolChoice::None {
             reply::text("what I have")
@@ -215,7 +215,7 @@ async fn a_run_may_use_no_more_money_than_its_plan_has_left() {
 }
 
 #[tokio::test]
-async fn without_a_price_a_call_costs_an_unknown_amount() {
+async fn without_a_price_the_cost_of_a_call_is_unknown() {
     let orchestrator = governed(ScriptedModel::always(reply::text("fine")), "")
         .build()
         .unwrap();
@@ -225,7 +225,7 @@ async fn without_a_price_a_call_costs_an_unknown_amount() {
 }
 
 #[tokio::test]
-async fn a_model_may_choose_the_role_that_serves() {
+async fn a_model_can_choose_the_role_that_serves() {
     let router = Arc::new(ScriptedModel::new().then(reply::text("coding")));
     let coder = Arc::new(ScriptedModel::new().then(reply::text("fn main() {}")));
     let orchestrator = governed(ScriptedModel::new(), "channels.chat.router = 'router'\n")
@@ -244,7 +244,7 @@ async fn a_model_may_choose_the_role_that_serves() {
 }
 
 #[tokio::test]
-async fn a_router_that_fails_leaves_it_to_the_rules() {
+async fn a_failing_router_leaves_the_choice_to_the_rules() {
     let router = ScriptedModel::always(LlmError::new(LlmErrorKind::Unauthorized, "no"));
     let answers = ScriptedModel::always(reply::text("fine"));
     let orchestrator = governed(answers, "channels.chat.router = 'router'\n")
@@ -260,7 +260,7 @@ async fn a_router_that_fails_leaves_it_to_the_rules() {
 }
 
 #[tokio::test]
-async fn a_draft_is_checked_by_one_call_that_nobody_reads_along_with() {
+async fn a_draft_is_checked_by_one_call_and_is_not_streamed() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::text("It is 41."))
@@ -303,7 +303,7 @@ async fn a_draft_is_checked_by_one_call_that_nobody_reads_along_with() {
 }
 
 #[tokio::test]
-async fn a_role_that_the_request_names_checks_its_own_draft_and_takes_over_from_nobody() {
+async fn a_role_named_by_the_request_checks_its_own_draft_and_is_not_escalated() {
     let more = "channels.chat.self_check = 'always'\n\
                 channels.chat.escalate = { role = 'coding', after_failures = 1 }\n";
     let coder = Arc::new(
@@ -336,7 +336,7 @@ async fn a_role_that_the_request_names_checks_its_own_draft_and_takes_over_from_
 }
 
 #[tokio::test]
-async fn a_check_that_fails_lets_the_draft_stand() {
+async fn a_failing_check_keeps_the_draft() {
     let model = ScriptedModel::new()
         .then(reply::text("It is 42."))
         .then(LlmError::new(LlmErrorKind::BadRequest, "no"));
@@ -352,7 +352,7 @@ async fn a_check_that_fails_lets_the_draft_stand() {
 }
 
 #[tokio::test]
-async fn after_failures_in_a_row_a_larger_role_takes_over_and_then_a_person() {
+async fn repeated_failures_escalate_to_a_larger_role_and_then_to_the_user() {
     let failing = || ScriptedModel::always(LlmError::new(LlmErrorKind::BadRequest, "too hard"));
     let escalate =
         "channels.chat.escalate = { role = 'coding', after_failures = 1, person = true }\n";
@@ -383,8 +383,7 @@ async fn after_failures_in_a_row_a_larger_role_takes_over_and_then_a_person() {
 }
 
 #[tokio::test]
-async fn a_role_without_a_model_of_its_own_is_served_by_another_that_may_and_that_is_no_downgrade()
-{
+async fn a_role_without_a_model_is_served_by_an_allowed_one_without_downgrade() {
     let coder = Arc::new(ScriptedModel::always(reply::text("fine")));
     let orchestrator = Orchestrator::builder()
         .model(Role::CODING, coder)
@@ -399,7 +398,7 @@ async fn a_role_without_a_model_of_its_own_is_served_by_another_that_may_and_tha
 }
 
 #[tokio::test]
-async fn a_mode_none_of_whose_roles_has_a_model_is_refused_and_no_other_role_serves() {
+async fn a_mode_without_a_model_for_its_roles_is_refused() {
     let coder = Arc::new(ScriptedModel::always(reply::text("fine")));
     let store = Arc::new(MemoryStore::new());
     let orchestrator = Orchestrator::builder()
@@ -452,7 +451,7 @@ async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
 }
 
 #[tokio::test]
-async fn the_main_thread_is_told_to_digest_more_than_two_results_and_the_supervisor_is_not() {
+async fn the_main_thread_digests_more_than_two_results_and_the_supervisor_does_not() {
     for (channel, calls, digests) in [
         (Channel::CHAT, 2, 0),
         (Channel::CHAT, 3, 1),

@@ -37,7 +37,7 @@ fn stop() -> Advice {
 }
 
 #[tokio::test]
-async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
+async fn each_advisor_hook_is_called_at_its_point_with_its_subject() {
     let advisor = Arc::new(ScriptedAdvisor::new());
     let hooks = [Hook::ToolsSelected, Hook::ProcessCalls, Hook::Progress];
     let (finished, look, _) = run(&hooks, &advisor).await;
@@ -81,7 +81,7 @@ async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
 }
 
 #[tokio::test]
-async fn an_advisor_ends_the_loop_and_the_text_so_far_is_kept() {
+async fn an_advisor_can_end_the_loop_with_the_text_so_far() {
     for hook in [Hook::ProcessCalls, Hook::Progress] {
         let advisor = Arc::new(ScriptedAdvisor::new().then(stop()));
         let (finished, look, model) = run(&[hook], &advisor).await;
@@ -98,7 +98,7 @@ async fn an_advisor_ends_the_loop_and_the_text_so_far_is_kept() {
 }
 
 #[tokio::test]
-async fn an_advisor_may_offer_fewer_tools_for_a_turn() {
+async fn an_advisor_can_offer_fewer_tools_for_a_turn() {
     let offer = Advice::Offer {
         tools: vec!["peek".parse().unwrap()],
     };
@@ -117,7 +117,7 @@ async fn an_advisor_may_offer_fewer_tools_for_a_turn() {
 }
 
 #[tokio::test]
-async fn advice_that_does_not_belong_to_its_point_holds_nobody_up() {
+async fn advice_that_does_not_apply_at_its_hook_is_ignored() {
     let offer = Advice::Offer { tools: Vec::new() };
     let advisor = Arc::new(ScriptedAdvisor::new().then(offer));
     let (finished, ..) = run(&[Hook::Progress], &advisor).await;
@@ -126,7 +126,7 @@ async fn advice_that_does_not_belong_to_its_point_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn an_advisor_that_panics_gives_no_advice_and_the_run_goes_on() {
+async fn an_advisor_that_panics_gives_no_advice_and_the_run_continues() {
     let advisor = Arc::new(ScriptedAdvisor::new().panic());
     let (finished, look, _) = run(&[Hook::ProcessCalls], &advisor).await;
     finished.assert_valid(RunStatus::Done);
@@ -134,7 +134,7 @@ async fn an_advisor_that_panics_gives_no_advice_and_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_advisor_that_takes_too_long_gives_no_advice_and_the_run_goes_on() {
+async fn a_slow_advisor_gives_no_advice_and_the_run_continues() {
     let started = Instant::now();
     let advisor = Arc::new(ScriptedAdvisor::new().stay_silent());
     let (finished, look, _) = run(&[Hook::ProcessCalls], &advisor).await;

@@ -83,7 +83,7 @@ fn all_ids() -> [Arc<dyn Ids>; 2] {
 }
 
 #[tokio::test]
-async fn an_ended_run_gives_its_answer_again_and_does_nothing() {
+async fn an_ended_run_returns_its_answer_again_and_does_nothing() {
     for ids in all_ids() {
         let world = World::new(answers());
         let engine = world.engine(ids);
@@ -105,7 +105,7 @@ async fn an_ended_run_gives_its_answer_again_and_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_at_work_is_joined_and_stays_its_first_request_s() {
+async fn a_repeated_request_joins_its_run_in_progress() {
     let world = World::new(looks());
     let engine = world.engine(Arc::new(UuidV7));
     let (first, _) = engine.stream(keyed("go")).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_run_at_work_is_joined_and_stays_its_first_request_s() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_requests_at_once_one_begins_a_run() {
+async fn only_one_of_many_concurrent_requests_starts_a_run() {
     for ids in all_ids() {
         for _ in 0..50 {
             let world = World::new(answers());
@@ -145,7 +145,7 @@ async fn of_many_requests_at_once_one_begins_a_run() {
 
 /// Between looking up an earlier run and leasing the session, another request may have been faster.
 #[tokio::test]
-async fn who_looked_too_early_finds_the_run_once_the_session_is_held() {
+async fn a_request_that_missed_the_run_finds_it_once_the_session_is_leased() {
     for ids in all_ids() {
         let world = World::new(answers());
         let engine = world.engine(ids);
@@ -163,7 +163,7 @@ async fn who_looked_too_early_finds_the_run_once_the_session_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_looked_too_early_joins_the_run_that_keeps_the_session_busy() {
+async fn a_request_that_missed_the_run_joins_the_one_keeping_the_session_busy() {
     for ids in all_ids() {
         let world = World::new(looks());
         let engine = world.engine(ids);
@@ -176,7 +176,7 @@ async fn who_looked_too_early_joins_the_run_that_keeps_the_session_busy() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_says_so_again_and_nobody_is_asked_anew() {
+async fn a_repeated_request_of_a_waiting_run_reports_it_without_asking_again() {
     for (tool, kind) in [
         ("write", PendingKind::Approval),
         ("pick", PendingKind::ClientTool),
@@ -206,7 +206,7 @@ async fn a_run_that_waits_says_so_again_and_nobody_is_asked_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_request_under_the_same_key_is_refused_by_what_differs_at_any_time() {
+async fn another_request_under_the_same_key_is_refused_with_the_differences() {
     use RequestPart::{Channel as InChannel, Message, Mode as InMode};
 
     let world = World::new(looks());
@@ -239,7 +239,7 @@ async fn another_request_under_the_same_key_is_refused_by_what_differs_at_any_ti
 }
 
 #[tokio::test]
-async fn what_the_log_withholds_is_recognized_by_its_hash() {
+async fn a_request_withheld_from_the_log_is_recognized_by_its_hash() {
     let withheld = "channels.chat.data = { text = false }\n";
     let world = World::new(answers());
     let engine = builder(answers())
@@ -261,7 +261,7 @@ async fn what_the_log_withholds_is_recognized_by_its_hash() {
 }
 
 #[tokio::test]
-async fn a_key_is_known_in_its_session_alone_and_a_refused_request_does_not_use_it_up() {
+async fn a_key_is_scoped_to_its_session_and_not_consumed_by_a_refused_request() {
     let model = ScriptedModel::new()
         .then(reply::text("one"))
         .then(reply::text("two"));
@@ -279,7 +279,7 @@ async fn a_key_is_known_in_its_session_alone_and_a_refused_request_does_not_use_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_session_is_busy_for_another_key() {
+async fn a_busy_session_is_busy_for_a_request_with_another_key() {
     let world = World::new(looks());
     let engine = world.engine(Arc::new(UuidV7));
     let (first, _) = engine.stream(keyed("go")).await.unwrap();
@@ -293,7 +293,7 @@ async fn a_busy_session_is_busy_for_another_key() {
 
 /// Another engine on the same store behaves like another process.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_another_process_drives_is_left_to_it() {
+async fn a_run_driven_by_another_process_is_left_to_it() {
     let world = World::new(looks());
     let here = world.engine(Arc::new(UuidV7));
     let elsewhere = world.engine(Arc::new(UuidV7));
@@ -315,7 +315,7 @@ async fn a_run_that_another_process_drives_is_left_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_process_died_is_taken_up_by_the_request_made_again() {
+async fn a_repeated_request_resumes_the_run_of_a_crashed_process() {
     let world = World::with_lease(looks(), Duration::ZERO);
     let dead = world.engine(Arc::new(UuidV7));
     let (first, _) = dead.stream(keyed("go")).await.unwrap();
@@ -328,7 +328,7 @@ async fn a_run_whose_process_died_is_taken_up_by_the_request_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_request_made_again() {
+async fn a_repeated_request_frees_a_session_reserved_for_a_run_that_never_started() {
     let world = World::with_lease(answers(), Duration::ZERO);
     let engine = world.engine(Arc::new(UuidV7));
     let made = world
@@ -350,7 +350,7 @@ async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_reque
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_beginning_was_not_confirmed_goes_on_when_it_is_made_again() {
+async fn a_repeated_request_continues_a_run_whose_start_was_not_confirmed() {
     let world = World::new(answers());
     let engine = world.engine(Arc::new(UuidV7));
     let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));

@@ -70,7 +70,7 @@ async fn a_run_renews_its_lease_while_its_tool_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_s_result_posted_by_another_process_is_taken_within_a_heartbeat() {
+async fn a_client_result_posted_by_another_process_is_received_within_a_heartbeat() {
     let store = failing_store();
     let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
     let run = handle.run_id();
@@ -91,7 +91,7 @@ async fn a_client_s_result_posted_by_another_process_is_taken_within_a_heartbeat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
+async fn a_late_result_does_not_stay_in_the_inbox() {
     let store = failing_store();
     let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
     let run = handle.run_id();
@@ -122,7 +122,7 @@ async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
+async fn input_posted_where_the_run_is_in_progress_is_received_at_once() {
     let store = failing_store();
     let orchestrator = busy(&store);
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -162,7 +162,7 @@ async fn who_steers_and_who_cancels_a_run_is_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_stored_is_posted_without_the_store_where_the_run_is_at_work() {
+async fn input_that_must_not_be_stored_reaches_a_local_run_without_the_store() {
     let store = failing_store();
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
@@ -190,7 +190,7 @@ async fn what_may_not_be_stored_is_posted_without_the_store_where_the_run_is_at_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_at_work_here_is_ended_also_where_the_store_refuses_to_keep_the_wish() {
+async fn a_local_run_is_cancelled_even_if_the_store_refuses_the_cancellation() {
     let store = failing_store();
     let orchestrator = busy(&store);
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -230,7 +230,7 @@ impl TraceSink for Late {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_sent_by_the_handle_while_the_end_of_the_run_is_kept_is_refused() {
+async fn input_sent_by_the_handle_while_the_run_s_end_is_being_stored_is_refused() {
     let late = Arc::new(Late::default());
     let slow = Script::from(reply::text("ok")).after(seconds(1));
     let orchestrator = builder(ScriptedModel::new().then(slow))
@@ -310,7 +310,7 @@ async fn text_that_is_not_stored_is_refused_by_a_busy_run_and_does_not_pass_thro
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_posted_while_the_end_of_the_run_is_kept_is_refused() {
+async fn input_posted_while_the_run_s_end_is_being_stored_is_refused() {
     let store = failing_store();
     // The end is stored at the second attempt.
     let away = Fault::Refuse(StoreError::Unavailable("away".to_owned()));
@@ -331,7 +331,7 @@ async fn what_is_posted_while_the_end_of_the_run_is_kept_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in_vain() {
+async fn a_waiting_run_is_resumed_only_once_input_is_posted() {
     let model = ScriptedModel::new()
         .then(reply::calls([("pick", "{}")]))
         .then(reply::text("Chosen."));
@@ -358,7 +358,7 @@ async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_commits_all_the_time_hears_of_what_is_posted_as_soon_as_one_that_waits() {
+async fn a_constantly_committing_run_receives_posted_input_without_delay() {
     let looks = (0..9).map(|n| reply::calls([("look", format!(r#"{{"n":{n}}}"#).as_str())]));
     let model = looks.fold(ScriptedModel::new(), ScriptedModel::then);
     let model = model.then(reply::text("Seen."));
@@ -383,7 +383,7 @@ async fn a_run_that_commits_all_the_time_hears_of_what_is_posted_as_soon_as_one_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_hangs_until_the_time_is_up_is_blamed_where_something_is_posted_just_then() {
+async fn a_hanging_model_is_blamed_even_if_the_inbox_is_checked_at_the_deadline() {
     let orchestrator = builder(ScriptedModel::always(Script::hanging()))
         .policy(policy(
             "health.failures = 1\nmodes.exploratory.deadline = '5s'",
@@ -432,7 +432,7 @@ fn red() -> ToolOutcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_handle_takes_while_its_run_is_put_aside_lets_it_go_on() {
+async fn input_accepted_by_a_handle_while_its_run_is_parked_lets_it_continue() {
     let (store, _orchestrator, handle) = waits_for_its_client(StoreOperation::Inbox).await;
     let call = call_to_pick(&handle);
     handle.supply_result(&call, red(), Duration::ZERO).unwrap();
@@ -442,7 +442,7 @@ async fn what_a_handle_takes_while_its_run_is_put_aside_lets_it_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_being_put_aside_is_taken_up_once_it_is() {
+async fn a_run_posted_to_while_it_is_being_parked_is_resumed_afterwards() {
     let (store, orchestrator, handle) = waits_for_its_client(StoreOperation::Release).await;
     let (run, call) = (handle.run_id(), call_to_pick(&handle));
     let refused = handle.supply_result(&call, red(), Duration::ZERO);
@@ -454,7 +454,7 @@ async fn a_run_that_is_being_put_aside_is_taken_up_once_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_owner_that_comes_back_writes_nothing_more() {
+async fn a_stalled_process_that_lost_its_run_writes_nothing_more() {
     let store = failing_store();
     let slow = Script::from(reply::text("late")).after(seconds(60));
     let first = builder(ScriptedModel::new().then(slow))

@@ -34,7 +34,7 @@ impl Tool for Placed {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_when_it_is_asked_whether_it_can_be_used_is_not_run() {
+async fn a_tool_whose_availability_check_panics_is_not_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("bad", "{}"), ("good", "{}")]))
         .then(reply::text("went on"));
@@ -49,7 +49,7 @@ async fn a_tool_that_panics_when_it_is_asked_whether_it_can_be_used_is_not_run()
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
+async fn a_tool_that_panics_fails_only_its_own_call() {
     for isolation in BOTH {
         let model = ScriptedModel::new()
             .then(reply::calls([("bad", "{}"), ("good", "{}")]))
@@ -102,7 +102,7 @@ impl Tool for Hasty {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_when_it_is_to_try_a_call_out_is_asked_about_as_any_other() {
+async fn a_tool_whose_dry_run_panics_needs_approval_as_usual() {
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", "{}")]))
         .then(reply::text("went on"));
@@ -118,7 +118,7 @@ async fn a_tool_that_panics_when_it_is_to_try_a_call_out_is_asked_about_as_any_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_hangs_is_stopped_when_its_time_is_up() {
+async fn a_tool_that_hangs_is_stopped_at_its_timeout() {
     for isolation in BOTH {
         for act in [Act::hanging(), Act::stalling()] {
             let model = ScriptedModel::new()
@@ -163,7 +163,7 @@ async fn a_tool_is_stopped_when_its_run_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_while_it_waits_for_a_place_never_begins() {
+async fn a_queued_call_of_a_run_that_ends_never_starts() {
     let last = Script::from(reply::text("in time")).after(Duration::from_secs(1));
     let model = ScriptedModel::new()
         .then(reply::calls([("slow", "{}"), ("queued", "{}")]))
@@ -235,7 +235,7 @@ fn calling_block() -> ScriptedModel {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_task_of_its_own_a_tool_that_blocks_does_not_stop_the_clock_of_its_run() {
+async fn a_tool_that_blocks_in_its_own_task_does_not_stop_the_run_s_clock() {
     let (tool, go_on) = Blocking::new(Isolation::OwnTask);
     let finished = run_to_end(&with_tools(calling_block(), vec![tool]), request("go")).await;
     finished.assert_valid(RunStatus::Done);
@@ -244,7 +244,7 @@ async fn in_a_task_of_its_own_a_tool_that_blocks_does_not_stop_the_clock_of_its_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_its_runs_task_a_tool_that_blocks_holds_up_that_run_and_no_other() {
+async fn a_tool_that_blocks_in_the_run_s_task_delays_only_that_run() {
     let (tool, go_on) = Blocking::new(Isolation::RunTask);
     let blocked = with_tools(calling_block(), vec![tool]);
     let (handle, mut events) = blocked.stream(request("go")).await.unwrap();
@@ -284,7 +284,7 @@ async fn hear_one_call(tool: Arc<dyn Tool>) -> FinishedRun {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_is_shown_of_calls_that_take_time_before_what_they_report() {
+async fn a_tool_start_is_shown_only_for_calls_that_take_time_and_before_their_output() {
     let second = Duration::from_secs(1);
     for (act, expected) in [
         (Act::value("1"), vec!["tool_result"]),
@@ -328,7 +328,7 @@ impl Tool for Chatty {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_tool_reports_after_its_result_is_heard_by_nobody() {
+async fn a_report_of_a_tool_after_its_result_is_ignored() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(Script::from(reply::text("ok")).after(Duration::from_secs(9)));

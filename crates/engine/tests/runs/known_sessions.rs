@@ -56,7 +56,7 @@ async fn nothing_is_read_for_the_first_request_of_a_session() {
 }
 
 #[tokio::test]
-async fn a_session_made_without_a_run_is_known() {
+async fn a_session_created_without_a_run_is_known() {
     use StoreOperation::{BeginRun, Continuation, Session};
     let store = failing_store();
     let here = process(&store, "");
@@ -67,7 +67,7 @@ async fn a_session_made_without_a_run_is_known() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_deleted_begins_anew() {
+async fn a_deleted_session_starts_empty() {
     let store = failing_store();
     let here = process(&store, "");
     let (reply, _) = ask(&here, &store, request("hello")).await;
@@ -80,7 +80,7 @@ async fn a_session_that_was_deleted_begins_anew() {
 
 /// Another process may create the session between the lookup and the beginning of a run.
 #[tokio::test]
-async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
+async fn a_session_created_meanwhile_is_used_or_reported() {
     use StoreOperation::{BeginRun, Continuation, Session};
     let store = failing_store();
     let here = process(&store, "");
@@ -106,7 +106,7 @@ async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
 
 /// As long as the store keeps nothing, a read is the better first operation: nothing must be cleaned up after it.
 #[tokio::test(start_paused = true)]
-async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
+async fn sessions_are_looked_up_first_while_the_store_is_failing() {
     let store = failing_store();
     let here = process(&store, "");
     store.break_down(StoreError::Unavailable("the disk is gone".to_owned()));
@@ -140,7 +140,7 @@ async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
 
 /// The usage and contents of a session count, whichever process used it before.
 #[tokio::test]
-async fn a_request_is_decided_about_again_in_a_session_that_is_there() {
+async fn a_request_in_an_existing_session_is_decided_again_with_its_usage_and_history() {
     let store = failing_store();
     let rules = "plans.team.session = { max_tokens = 15 }\n";
     let with_plan = || {
@@ -163,7 +163,7 @@ async fn a_request_is_decided_about_again_in_a_session_that_is_there() {
 }
 
 #[tokio::test]
-async fn a_session_of_somebody_else_is_theirs_in_every_process() {
+async fn a_session_of_another_owner_is_refused_in_every_process() {
     let store = failing_store();
     let hers = request("go").owner("ada");
     let result = process(&store, "").handle(hers.clone()).await.unwrap();

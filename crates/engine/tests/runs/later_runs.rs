@@ -41,7 +41,7 @@ async fn said(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_later_run_is_two_commits() {
+async fn a_later_run_takes_two_commits() {
     let store = failing_store();
     let here = process(&store);
     here.handle(request("hello")).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_later_run_is_two_commits() {
 /// Changes by another process between the lookup of a session and the beginning of a run are read before the run
 /// begins.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_comes_in_between_is_gone_on_from() {
+async fn a_run_committed_meanwhile_is_read_before_the_next_one_starts() {
     let store = failing_store();
     let model = Arc::new(ScriptedModel::always(reply::text("fine")));
     let (here, there) = (process_with(&store, model.clone()), process(&store));
@@ -78,7 +78,7 @@ async fn a_run_that_comes_in_between_is_gone_on_from() {
 
 /// A session that changes at every lookup is leased in the end.
 #[tokio::test]
-async fn a_session_that_goes_on_again_and_again_is_leased_first() {
+async fn a_session_that_keeps_changing_is_leased_before_it_is_read() {
     let store = failing_store();
     let here = process(&store);
     here.handle(request("hello")).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_session_that_goes_on_again_and_again_is_leased_first() {
 
 /// A beginning whose answer was lost is recognized when it is repeated, and one that cannot be stored is reported.
 #[tokio::test(start_paused = true)]
-async fn a_later_run_begins_once_whatever_is_lost() {
+async fn a_later_run_starts_once_whatever_is_lost() {
     let away = || StoreError::Unavailable("cut off".to_owned());
     let store = failing_store();
     let here = process(&store);

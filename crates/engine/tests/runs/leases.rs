@@ -55,7 +55,7 @@ fn stalls(store: &Store) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_not_begun_by_a_process_that_stalled_until_another_had_its_run() {
+async fn a_stalled_process_that_lost_its_run_does_not_start_a_call() {
     let (store, pay) = (store(), paying(Act::value("1")));
     let slow = Script::from(reply::calls([("pay", "{}")])).after(SECOND);
     let model = Arc::new(ScriptedModel::new().then(slow));
@@ -74,7 +74,7 @@ async fn a_call_is_not_begun_by_a_process_that_stalled_until_another_had_its_run
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_begun_by_a_process_that_stalled_if_nobody_had_its_run() {
+async fn a_stalled_process_starts_a_call_if_no_other_took_its_run() {
     let (store, pay) = (store(), paying(Act::value("1")));
     let slow = Script::from(reply::calls([("pay", "{}")])).after(SECOND);
     let model = Arc::new(ScriptedModel::new().then(slow).then(reply::text("paid")));
@@ -87,7 +87,7 @@ async fn a_call_is_begun_by_a_process_that_stalled_if_nobody_had_its_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_not_asked_by_a_process_that_stalled_until_another_had_its_run() {
+async fn a_stalled_process_that_lost_its_run_does_not_call_the_model() {
     let (store, pay) = (store(), paying(Act::value("1").after(SECOND)));
     let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
     let model = Arc::new(model);
@@ -103,7 +103,7 @@ async fn a_model_is_not_asked_by_a_process_that_stalled_until_another_had_its_ru
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_lost_again_and_again_while_its_process_lives_is_not_ended() {
+async fn a_run_lost_repeatedly_while_its_process_lives_is_not_closed() {
     let (store, pay) = (store(), paying(Act::value("1")));
     let slow = Script::from(reply::text("kept in the end")).after(SECOND);
     let model = Arc::new(ScriptedModel::always(slow));
@@ -130,7 +130,7 @@ async fn a_run_that_was_lost_again_and_again_while_its_process_lives_is_not_ende
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_hears_that_it_lost_its_run_stops_what_it_is_doing() {
+async fn a_process_that_learns_it_lost_its_run_stops_its_work() {
     let (store, pay) = (store(), paying(Act::hanging()));
     let model = Arc::new(ScriptedModel::new().then(reply::calls([("pay", "{}")])));
     let first = engine(&store, &model, &pay);
@@ -151,7 +151,7 @@ async fn a_process_that_hears_that_it_lost_its_run_stops_what_it_is_doing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_lease_cannot_be_renewed_is_left_when_it_has_run_out_and_not_before() {
+async fn a_run_whose_lease_cannot_be_renewed_is_abandoned_only_when_it_expires() {
     let (store, pay) = (store(), paying(Act::hanging()));
     let model = Arc::new(ScriptedModel::new().then(reply::calls([("pay", "{}")])));
     let first = engine(&store, &model, &pay);
@@ -171,7 +171,7 @@ async fn a_run_whose_lease_cannot_be_renewed_is_left_when_it_has_run_out_and_not
 
 /// No other process took it: the reason why it is left is the store's error.
 #[tokio::test(start_paused = true)]
-async fn a_run_not_kept_until_its_lease_is_over_is_left_for_what_the_store_said() {
+async fn a_run_abandoned_with_unstored_records_reports_the_store_s_error() {
     let lease = 3 * SECOND;
     let store = Arc::new(FailingStore::new(MemoryStore::with_lease(lease)));
     let slow = Script::from(reply::text("said")).after(SECOND);
@@ -187,7 +187,7 @@ async fn a_run_not_kept_until_its_lease_is_over_is_left_for_what_the_store_said(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_lease_is_renewed_as_often_as_it_takes() {
+async fn a_short_lease_is_renewed_often_enough() {
     let store = Arc::new(FailingStore::new(MemoryStore::with_lease(3 * SECOND)));
     let pay = paying(Act::value("1").after(30 * SECOND));
     let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));

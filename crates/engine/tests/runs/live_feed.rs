@@ -149,7 +149,7 @@ fn numbers(events: &[Event]) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_run_elsewhere_hears_text_as_it_comes_once_and_before_the_record() {
+async fn a_follower_elsewhere_receives_text_live_once_and_before_the_record() {
     let two = Two::new(ScriptedModel::always(slow()));
     let handle = two.begin().await;
     let events = all_events(two.follow(handle.run_id(), 0).await).await;
@@ -165,7 +165,7 @@ async fn who_follows_a_run_elsewhere_hears_text_as_it_comes_once_and_before_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_in_the_middle_hears_what_was_said_before_and_then_the_rest() {
+async fn a_late_follower_receives_earlier_text_and_then_the_rest() {
     let two = Two::new(ScriptedModel::always(slow()));
     let handle = two.begin().await;
     let first = tokio::spawn(all_events(two.follow(handle.run_id(), 0).await));
@@ -179,7 +179,7 @@ async fn who_comes_in_the_middle_hears_what_was_said_before_and_then_the_rest() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_is_whole_and_said_once_whatever_the_feed_loses() {
+async fn text_is_complete_and_not_repeated_whatever_the_feed_loses() {
     for loses in 1..5 {
         let model = ScriptedModel::new()
             .then(
@@ -207,7 +207,7 @@ async fn text_is_whole_and_said_once_whatever_the_feed_loses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_follows_elsewhere_costs_nothing_and_who_left_is_forgotten() {
+async fn a_run_without_remote_followers_sends_nothing_and_lost_followers_expire() {
     let model = ScriptedModel::new().then(slow()).then(slow());
     let two = Two::new(model);
     let handle = two.begin().await;
@@ -242,7 +242,7 @@ async fn a_run_that_nobody_follows_elsewhere_costs_nothing_and_who_left_is_forgo
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_must_not_be_stored_is_not_passed_on() {
+async fn text_that_must_not_be_stored_is_not_sent_elsewhere() {
     let more = "channels.chat.data.text = false\n";
     let two = Two::losing(ScriptedModel::always(slow()), 0, more, Vec::new());
     let handle = two.begin().await;
@@ -254,7 +254,7 @@ async fn what_must_not_be_stored_is_not_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn output_of_tools_is_heard_elsewhere_while_they_work() {
+async fn tool_output_is_received_elsewhere_while_the_tools_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("build", "{}")]))
         .then(reply::text("built"));
@@ -291,7 +291,7 @@ async fn output_of_tools_is_heard_elsewhere_while_they_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_that_takes_nothing_holds_no_run_up_and_is_tried_again() {
+async fn a_full_feed_does_not_delay_a_run_and_is_retried() {
     let long = "x".repeat(400);
     let script = Script::from(reply::text(&*long))
         .split(1)
@@ -316,7 +316,7 @@ async fn a_feed_that_takes_nothing_holds_no_run_up_and_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_on_with_a_run_takes_back_what_was_heard_of_the_call_under_way() {
+async fn resuming_a_run_retracts_the_text_of_the_call_in_progress() {
     let two =
         Two::new(ScriptedModel::new().then(Script::from(reply::text(TEXT)).split(3).hang_at(6)));
     let handle = two.begin().await;
@@ -358,7 +358,7 @@ impl RunDispatcher for ToNobody {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_of_a_run_elsewhere_is_heard_also_once_no_new_runs_are_taken() {
+async fn text_of_a_run_elsewhere_is_still_received_during_suspension() {
     let (store, feed) = (Arc::new(MemoryStore::new()), MemoryLiveFeed::new());
     let other = feed.sibling();
     let part = |model: ScriptedModel, feed: MemoryLiveFeed| {

@@ -21,7 +21,7 @@ fn loading(attempts: usize) -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_loaded_late_is_waited_for_though_the_deadline_is_sooner() {
+async fn a_model_still_loading_is_waited_for_beyond_the_deadline() {
     let started = Instant::now();
     let builder = builder(loading(40)).policy(policy("modes.exploratory.deadline = '10s'"));
     let finished = build_and_run(builder).await;
@@ -35,7 +35,7 @@ async fn a_model_that_is_loaded_late_is_waited_for_though_the_deadline_is_sooner
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that() {
+async fn a_model_that_never_loads_is_abandoned_after_its_loading_time() {
     let patient = |seconds| {
         let mut retry = RetryPolicy::default();
         retry.loads_within = Duration::from_secs(seconds);
@@ -59,7 +59,7 @@ async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer() {
+async fn a_loading_model_is_not_waited_for_when_another_can_answer() {
     let started = Instant::now();
     let model = failing(LlmErrorKind::Loading);
     let finished = build_and_run(builder(model).model(Role::ROUTER, answering("fine"))).await;
@@ -71,7 +71,7 @@ async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
+async fn a_loading_model_is_waited_for_when_the_other_one_fails() {
     let wrong_key = || Arc::new(failing(LlmErrorKind::Unauthorized));
     let started = Instant::now();
     let loaded = build_and_run(builder(loading(20)).model(Role::ROUTER, wrong_key())).await;
@@ -88,7 +88,7 @@ async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
+async fn a_substitute_model_that_is_loading_is_waited_for() {
     let router = Arc::new(loading(20));
     let finished =
         build_and_run(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
@@ -97,7 +97,7 @@ async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_history() {
+async fn waiting_for_a_model_to_load_can_be_cancelled() {
     let orchestrator = builder(failing(LlmErrorKind::Loading)).build().unwrap();
     let (handle, mut events) = orchestrator.stream(request("first")).await.unwrap();
     while let Some(event) = events.next().await {
@@ -113,7 +113,7 @@ async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_his
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_something_else_is_under_way_the_clock_goes_on() {
+async fn waiting_for_a_model_does_not_stop_the_clock_while_other_work_is_in_progress() {
     // The helper's model is never loaded; the tool called with it takes longer than the run may.
     let root = ScriptedModel::new()
         .then(reply::calls([

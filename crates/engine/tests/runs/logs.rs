@@ -46,7 +46,7 @@ async fn a_log_is_read_as_it_was_written_and_replays_to_the_same_run() {
 }
 
 #[tokio::test]
-async fn a_log_may_end_with_any_step_and_tells_what_was_open() {
+async fn a_log_can_end_after_any_step_and_replay_reports_the_open_effects() {
     let records = log().await;
     for end in 1..records.len() {
         // Governance's decision is not derived from anything: a log without it is a run without it.
@@ -66,7 +66,7 @@ async fn a_log_may_end_with_any_step_and_tells_what_was_open() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_record_is_told_by_its_number() {
+async fn an_invalid_line_is_reported_by_its_number() {
     let mut text = write_log(&log().await);
     text.insert(0, '\n');
     text.push_str("{\"seq\":1,\"type\":\"from_the_future\"}\n");
@@ -83,7 +83,7 @@ async fn a_line_that_is_no_record_is_told_by_its_number() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_log_from_being_replayed_is_told_by_its_name() {
+async fn a_log_that_cannot_be_replayed_gives_a_specific_error() {
     let records = log().await;
     let nothing = Transcript::default();
     assert_eq!(replay(&nothing, &[]), Err(ReplayError::NoStart));
@@ -113,7 +113,7 @@ async fn what_keeps_a_log_from_being_replayed_is_told_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_changed_log_diverges_at_the_record_and_field_that_was_changed() {
+async fn an_altered_log_diverges_at_the_changed_record_and_field() {
     let records = log().await;
     let place = records
         .iter()

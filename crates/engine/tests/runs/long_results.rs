@@ -110,7 +110,7 @@ fn with(
 }
 
 #[tokio::test]
-async fn a_model_reads_a_long_result_in_pages_and_misses_nothing() {
+async fn a_model_reads_a_long_result_completely_in_pages() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = with(&store, reader(), big()).build().unwrap();
     let finished = run_to_end(&orchestrator, request("go")).await;
@@ -204,7 +204,7 @@ async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
 }
 
 #[tokio::test]
-async fn a_pattern_finds_a_line_wherever_it_stands() {
+async fn a_pattern_finds_a_line_anywhere_in_the_output() {
     // The lines are so long that every piece a search reads, except the last, ends within a line.
     let line = "0123456789".repeat(4_000);
     let long: String = (1..=60)
@@ -231,7 +231,7 @@ async fn a_pattern_finds_a_line_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_match_in_a_long_line_is_shown_with_what_stands_around_it() {
+async fn a_match_in_a_long_line_is_shown_with_its_surrounding_text() {
     // The first match crosses the end of what is searched at a time.
     let (x, y) = ("x".repeat(256 * 1024 - 3), "y".repeat(300_000));
     let long = format!("{x}needle{y}needle{y}\n{}needle\n", "z".repeat(2_000));
@@ -271,7 +271,7 @@ async fn a_match_in_a_long_line_is_shown_with_what_stands_around_it() {
 }
 
 #[tokio::test]
-async fn a_long_error_is_cut_and_kept_as_a_long_value_is() {
+async fn a_long_error_is_cut_and_stored_like_a_long_value() {
     let store = Arc::new(MemoryStore::new());
     let fails = ScriptedTool::always(spec("big").read_only(), Act::error(&long()));
     let model = ScriptedModel::new()
@@ -309,7 +309,7 @@ async fn an_agent_with_a_small_context_gets_shorter_results() {
 }
 
 #[tokio::test]
-async fn what_tools_take_of_a_small_context_results_do_not_have() {
+async fn tool_definitions_reduce_the_space_for_results_in_a_small_context() {
     let model = ScriptedModel::new()
         .then(reply::calls([("big", "{}")]))
         .then(reply::text("ok"))
@@ -325,7 +325,7 @@ async fn what_tools_take_of_a_small_context_results_do_not_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_a_result_does_not_fit_it_is_said_what_leaves_more_room() {
+async fn an_overflow_by_a_result_suggests_how_to_free_space() {
     for thinks in [false, true] {
         let model = ScriptedModel::answering(move |request: &ModelRequest| {
             if last_result(request).is_some() {
@@ -356,7 +356,7 @@ async fn where_a_result_does_not_fit_it_is_said_what_leaves_more_room() {
 }
 
 #[tokio::test]
-async fn results_of_one_reply_share_what_a_small_context_has_for_one() {
+async fn results_of_one_reply_share_the_space_for_one_in_a_small_context() {
     let model = ScriptedModel::new()
         .then(reply::calls([
             ("big", "{}"),
@@ -378,7 +378,7 @@ async fn results_of_one_reply_share_what_a_small_context_has_for_one() {
 }
 
 #[tokio::test]
-async fn what_is_not_kept_is_said_with_the_reason() {
+async fn the_reason_for_not_storing_an_output_is_reported() {
     let answers = || {
         ScriptedModel::new()
             .then(reply::calls([("big", "{}")]))
@@ -430,7 +430,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_for_a_moment_is_asked_again() {
+async fn a_briefly_unavailable_store_is_retried() {
     let store = failing_store();
     let away = || StoreError::Unavailable("for a moment".to_owned());
     store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(away()));
@@ -449,7 +449,7 @@ async fn a_store_that_is_away_for_a_moment_is_asked_again() {
 }
 
 #[test]
-fn a_crash_around_keeping_leaves_no_record_that_names_what_is_not_there() {
+fn a_crash_while_storing_an_output_leaves_no_record_naming_a_missing_one() {
     let after_it = Fault::AnswerLate(Duration::from_secs(3_600));
     for (fault, kept_before) in [(Fault::Hang, 0), (after_it, 1)] {
         let store = failing_store();
@@ -487,7 +487,7 @@ fn a_crash_around_keeping_leaves_no_record_that_names_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
+async fn a_fork_reads_outputs_of_its_conversation_and_other_sessions_cannot() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(
         ScriptedModel::new()
@@ -562,7 +562,7 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
 }
 
 #[tokio::test]
-async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_it() {
+async fn a_forged_fork_of_another_owner_s_run_cannot_read_its_outputs() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(
         ScriptedModel::new()
@@ -616,7 +616,7 @@ async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_
 }
 
 #[tokio::test]
-async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else() {
+async fn the_read_output_tool_is_offered_with_any_tool_run_here_and_only_then() {
     let offered = async |builder: OrchestratorBuilder, model: &Arc<ScriptedModel>| {
         let builder = builder.model(Role::REASONING, model.clone());
         run_to_end(&builder.build().unwrap(), request("Hello.")).await;
@@ -654,7 +654,7 @@ async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else()
 }
 
 #[test]
-fn no_other_tool_takes_its_name() {
+fn the_name_of_the_read_output_tool_is_reserved() {
     let tool = ScriptedTool::echoing(spec(READ_OUTPUT));
     let refused = builder(ScriptedModel::new()).tool(Arc::new(tool)).build();
     assert_eq!(

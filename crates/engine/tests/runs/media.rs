@@ -33,7 +33,7 @@ fn named(name: &str, media: MediaTypes) -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
+async fn attachments_are_sent_and_stored_as_parts_of_the_message() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(named("seer", IMAGES));
     let orchestrator = builder(model.clone()).store(store.clone()).build().unwrap();
@@ -82,7 +82,7 @@ async fn a_picture_without_words_is_a_message_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_the_part() {
+async fn a_text_only_model_is_not_called_with_media_and_the_error_names_both() {
     let orchestrator = builder(named("reader", MediaTypes::NONE)).build().unwrap();
     let asked = || {
         request("What is it?")
@@ -116,7 +116,7 @@ fn that_prefers_a_blind_model() -> (Orchestrator, Arc<ScriptedModel>, Arc<Script
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not() {
+async fn a_role_whose_model_accepts_the_media_serves_instead() {
     let (orchestrator, router, _) = that_prefers_a_blind_model();
     let finished = run_to_end(&orchestrator, request("What is it?").attach(picture())).await;
     assert_eq!(finished.result.reply, "seer");
@@ -126,7 +126,7 @@ async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with_what_it_takes() {
+async fn a_requested_role_whose_model_rejects_the_media_is_named_in_the_error() {
     const TOLD: &str =
         "attachment 1 (image/png, 16 bytes) cannot be sent: test/router accepts only text";
     let (orchestrator, _, _) = that_prefers_a_blind_model();
@@ -150,7 +150,7 @@ async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_other_from_serving() {
+async fn media_in_answered_client_supplied_messages_excludes_no_model() {
     let parts = vec![Part::text("What is it?"), Part::Media(picture())];
     let asked = || Message::User {
         parts: parts.clone(),
@@ -183,7 +183,7 @@ async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_ot
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_it() {
+async fn attachments_of_a_fork_are_sent_to_a_model_that_accepts_them() {
     let (orchestrator, _, seer) = that_prefers_a_blind_model();
     let first = run_to_end(&orchestrator, request("And now?")).await.result;
     assert_eq!(first.reply, "router");
@@ -213,7 +213,7 @@ async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_that_is_not_what_its_type_says_begins_no_run() {
+async fn content_that_does_not_match_its_type_starts_no_run() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = builder(named("seer", IMAGES))
         .store(store.clone())
@@ -232,7 +232,7 @@ async fn content_that_is_not_what_its_type_says_begins_no_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_with_another_attachment_is_not_the_same_request_made_again() {
+async fn a_request_with_other_attachments_is_not_the_same_request() {
     let orchestrator = builder(named("seer", IMAGES)).build().unwrap();
     let asked = || request("What is it?").idempotency_key("k".parse().unwrap());
     let first = run_to_end(&orchestrator, asked().attach(picture())).await;
@@ -254,7 +254,7 @@ fn camera(picture: MediaPart) -> ScriptedTool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_shows_the_model_a_picture_beside_its_value() {
+async fn a_tool_returns_an_image_to_the_model_next_to_its_value() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::calls([("camera", "{}")]))
@@ -279,7 +279,7 @@ async fn a_tool_shows_the_model_a_picture_beside_its_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_whose_picture_is_none_fails_and_the_run_goes_on() {
+async fn a_tool_that_returns_an_invalid_image_fails_and_the_run_continues() {
     let model = ScriptedModel::new()
         .then(reply::calls([("camera", "{}")]))
         .then(reply::text("No picture."));
@@ -295,7 +295,7 @@ async fn a_tool_whose_picture_is_none_fails_and_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_without_a_session_checks_what_it_is_given_too() {
+async fn a_run_without_a_session_checks_its_media_too() {
     let agent = neuraxis_engine::Orchestrator::builder()
         .model(Role::REASONING, Arc::new(named("reader", MediaTypes::NONE)))
         .build_agent()
@@ -312,7 +312,7 @@ async fn a_run_without_a_session_checks_what_it_is_given_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_model_that_serves_a_turn_has_to_take_what_an_agent_alone_is_given() {
+async fn every_model_serving_a_turn_must_accept_a_standalone_agent_s_media() {
     for (setting, is_taken) in [
         ("after_calls_role = 'router'", false),
         ("first_role = 'router'", false),
@@ -372,7 +372,7 @@ impl LlmClient for StartedAnew {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_started_anew_is_asked_once_more_before_anything_is_refused_for_it() {
+async fn a_restarted_server_is_queried_again_before_a_request_is_refused() {
     let long = "word ".repeat(4_000);
     for is_alone in [false, true] {
         let model = Arc::new(StartedAnew {

@@ -112,7 +112,7 @@ fn log(finished: &FinishedRun) -> String {
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_is_not_sent_and_the_user_is_told_what_the_hook_says() {
+async fn a_refused_request_is_not_sent_and_the_user_gets_the_hook_s_message() {
     let refuses = BeforeModel::refuse("a number", "Please do not tell me numbers.");
     let program = Program::new(
         ScriptedModelHook::new().before(refuses),
@@ -130,7 +130,7 @@ async fn a_request_that_is_refused_is_not_sent_and_the_user_is_told_what_the_hoo
 }
 
 #[tokio::test]
-async fn what_takes_the_place_of_the_user_s_text_is_sent_now_and_later() {
+async fn text_that_replaces_the_user_s_is_sent_now_and_in_later_runs() {
     let hook = ScriptedModelHook::new().before(BeforeModel::replace_text("my number is ###"));
     let model = ScriptedModel::new()
         .then(reply::text("Noted."))
@@ -150,7 +150,7 @@ async fn what_takes_the_place_of_the_user_s_text_is_sent_now_and_later() {
 }
 
 #[tokio::test]
-async fn a_note_is_read_with_the_request_and_hooks_see_what_the_one_before_left() {
+async fn a_note_is_sent_with_the_request_and_hooks_see_the_previous_one_s_result() {
     let second = Arc::new(ScriptedModelHook::new().before(BeforeModel::note("Be kind.")));
     let first = ScriptedModelHook::new().before(BeforeModel::replace_text("hello"));
     let model = ScriptedModel::always(reply::text("Hello."));
@@ -167,7 +167,7 @@ async fn a_note_is_read_with_the_request_and_hooks_see_what_the_one_before_left(
 }
 
 #[tokio::test]
-async fn each_request_is_looked_at_and_a_hook_ends_the_agent_with_the_text_so_far() {
+async fn each_request_is_checked_and_a_hook_can_end_the_agent_with_the_text_so_far() {
     let hook = ScriptedModelHook::new()
         .before(BeforeModel::Continue)
         .before(BeforeModel::stop("seen enough"));
@@ -186,7 +186,7 @@ async fn each_request_is_looked_at_and_a_hook_ends_the_agent_with_the_text_so_fa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_is_rewritten_is_on_record_nowhere_and_what_was_shown_is_taken_back() {
+async fn a_rewritten_reply_is_never_recorded_and_its_streamed_text_is_retracted() {
     let hook = ScriptedModelHook::new().after(AfterModel::rewrite("Call 555-###."));
     let model = ScriptedModel::new().then(talking("Call 555-1234."));
     let program = Program::new(hook, model);
@@ -199,7 +199,7 @@ async fn a_reply_that_is_rewritten_is_on_record_nowhere_and_what_was_shown_is_ta
 }
 
 #[tokio::test]
-async fn text_that_a_hook_has_not_seen_is_shown_only_where_hooks_let_it_stream() {
+async fn text_not_yet_checked_by_a_hook_is_shown_only_where_hooks_allow_streaming() {
     let hook = ScriptedModelHook::new()
         .holding_text()
         .after(AfterModel::rewrite("Fine."));
@@ -210,7 +210,7 @@ async fn text_that_a_hook_has_not_seen_is_shown_only_where_hooks_let_it_stream()
 }
 
 #[tokio::test]
-async fn a_reply_that_is_refused_ends_the_agent_with_none_of_its_calls_run() {
+async fn a_refused_reply_ends_the_agent_and_none_of_its_calls_run() {
     let hook = ScriptedModelHook::new().after(AfterModel::refuse("a secret", "I cannot say."));
     let model = ScriptedModel::new().then(reply::text_and_calls("It is 42.", [("tell", "{}")]));
     let tell = Arc::new(ScriptedTool::echoing(spec("tell").read_only()));
@@ -225,7 +225,7 @@ async fn a_reply_that_is_refused_ends_the_agent_with_none_of_its_calls_run() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_turned_down_runs_nothing_and_the_model_is_asked_again_with_the_reason() {
+async fn a_rejected_reply_runs_nothing_and_the_model_is_asked_again_with_the_reason() {
     let hook = ScriptedModelHook::new()
         .after(AfterModel::ask_again("Do not pay."))
         .after(AfterModel::ask_again("Be brief."));
@@ -247,7 +247,7 @@ async fn a_reply_that_is_turned_down_runs_nothing_and_the_model_is_asked_again_w
 }
 
 #[tokio::test]
-async fn a_reply_is_turned_down_so_often_at_most_and_then_nobody_is_told_it() {
+async fn rejections_of_a_reply_are_limited_and_a_rejected_reply_is_never_shown() {
     let again = || AfterModel::ask_again("Do not say 42.");
     let asked = AnswerRule::RETRIES + 1;
     let hook = (0..asked).fold(ScriptedModelHook::new(), |hook, _| hook.after(again()));
@@ -264,7 +264,7 @@ async fn a_reply_is_turned_down_so_often_at_most_and_then_nobody_is_told_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
+async fn a_concurrent_hook_stops_the_model_call_in_progress() {
     #[derive(Debug)]
     struct Slow;
     #[async_trait]
@@ -302,7 +302,7 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
 }
 
 #[tokio::test]
-async fn a_hook_alongside_that_has_nothing_against_it_changes_nothing_and_is_asked_once() {
+async fn a_concurrent_hook_without_objection_changes_nothing_and_runs_once() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("Done."));
@@ -317,7 +317,7 @@ async fn a_hook_alongside_that_has_nothing_against_it_changes_nothing_and_is_ask
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_crashes_takes_too_long_or_comes_too_late_refuses() {
+async fn a_hook_that_panics_times_out_or_is_too_late_refuses() {
     let late = BeforeModel::note("too late");
     for hook in [
         ScriptedModelHook::new().panic_before(),
@@ -345,7 +345,7 @@ async fn a_hook_that_crashes_takes_too_long_or_comes_too_late_refuses() {
 }
 
 #[tokio::test]
-async fn an_agent_s_own_hooks_look_at_its_calls_alone_and_those_of_all_look_at_all() {
+async fn an_agent_s_hooks_check_only_its_own_calls_and_global_hooks_check_all() {
     let own = Arc::new(ScriptedModelHook::new().after(AfterModel::rewrite("Helped, they say.")));
     let of_tools = Arc::new(ScriptedToolHook::new());
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
@@ -388,7 +388,7 @@ async fn an_agent_s_own_hooks_look_at_its_calls_alone_and_those_of_all_look_at_a
 }
 
 #[tokio::test]
-async fn what_changes_the_task_of_a_sub_agent_is_what_its_model_reads() {
+async fn a_replaced_sub_agent_task_is_the_one_its_model_reads() {
     let hook = ScriptedModelHook::new()
         .before(BeforeModel::Continue)
         .before(BeforeModel::replace_text("another task"));
@@ -411,7 +411,7 @@ async fn what_changes_the_task_of_a_sub_agent_is_what_its_model_reads() {
 }
 
 #[tokio::test]
-async fn an_answer_of_a_form_is_looked_at_and_changed_where_it_is_delivered() {
+async fn a_structured_answer_is_checked_and_changed_by_hooks() {
     let schema = r#"{"type":"object","required":["city"],"properties":{"city":{"type":"string"}}}"#;
     let schema = AnswerSchema::from_json(schema).unwrap();
     let hook = ScriptedModelHook::new()
@@ -434,7 +434,7 @@ async fn an_answer_of_a_form_is_looked_at_and_changed_where_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn an_advisor_has_a_say_about_requests_before_hooks_and_knows_who_asks() {
+async fn an_advisor_amends_requests_before_hooks_and_both_know_the_owner() {
     let advisor = ScriptedAdvisor::new().then(neuraxis_core::Advice::Amend {
         text: Some("hello".to_owned()),
         notes: Vec::new(),
@@ -505,7 +505,7 @@ impl World {
 }
 
 #[test]
-fn after_a_crash_a_hook_is_not_asked_again_about_a_request_of_which_its_word_is_on_record() {
+fn after_a_crash_a_hook_is_not_repeated_if_its_decision_is_recorded() {
     let slow = Script::from(reply::text("lost")).after(Duration::from_secs(9));
     let world = World::new(ScriptedModel::new().then(slow).then(reply::text("ok")));
     let run = world.dies(ScriptedModelHook::new().before(BeforeModel::replace_text("###")));
@@ -518,7 +518,7 @@ fn after_a_crash_a_hook_is_not_asked_again_about_a_request_of_which_its_word_is_
 }
 
 #[test]
-fn after_a_crash_in_the_middle_of_asking_a_hook_is_asked_again() {
+fn after_a_crash_during_a_hook_the_hook_is_called_again() {
     let world = World::new(ScriptedModel::always(reply::text("ok")));
     let run = world.dies(ScriptedModelHook::new().silent_before());
     assert!(world.model.calls().is_empty());
@@ -528,7 +528,7 @@ fn after_a_crash_in_the_middle_of_asking_a_hook_is_asked_again() {
 }
 
 #[test]
-fn after_a_crash_what_was_not_looked_at_yet_does_not_count() {
+fn after_a_crash_a_reply_not_yet_checked_does_not_count() {
     let model = ScriptedModel::new()
         .then(reply::text("It is 42."))
         .then(reply::text("It is 43."));
@@ -545,7 +545,7 @@ fn after_a_crash_what_was_not_looked_at_yet_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_was_at_work() {
+async fn a_client_supplied_result_is_checked_by_hooks_like_any_result() {
     for (later, with_request) in [(false, false), (true, false), (false, true), (true, true)] {
         let hook = match later {
             // The other tool is done by then.

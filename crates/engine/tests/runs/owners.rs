@@ -112,7 +112,7 @@ fn ada() -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_tool_sees_who_asks_and_what_the_program_gave_with_the_request() {
+async fn a_tool_sees_the_owner_and_the_context_of_the_request() {
     let program = Program::new(2);
     let request = ask("hers")
         .owner("ada")
@@ -126,7 +126,7 @@ async fn a_tool_sees_who_asks_and_what_the_program_gave_with_the_request() {
 }
 
 #[tokio::test]
-async fn rules_of_the_policy_and_whoever_approves_know_whose_session_it_is() {
+async fn policy_rules_and_approvers_know_the_owner_of_the_session() {
     let rules = "[rules.desk]\nanswer = 'allow'\ntools = ['who']\nowners = ['ada']\n\
          [rules.barred]\nanswer = 'deny'\ntools = ['who']\nowners = ['eve']\n";
     let approver = Arc::new(ScriptedApprover::new().approve());
@@ -178,7 +178,7 @@ impl LlmClient for Guarded {
 }
 
 #[tokio::test]
-async fn a_client_around_a_model_sees_who_asks_and_what_it_makes_of_a_reply_is_on_record() {
+async fn a_model_client_sees_the_owner_and_its_changes_to_a_reply_are_recorded() {
     let model = Guarded(ScriptedModel::always(reply::text("It is 4111.")));
     let orchestrator = builder(ScriptedModel::new())
         .model(Role::REASONING, Arc::new(model))
@@ -199,7 +199,7 @@ async fn a_client_around_a_model_sees_who_asks_and_what_it_makes_of_a_reply_is_o
 }
 
 #[tokio::test]
-async fn a_tool_can_be_kept_from_some_of_those_who_ask() {
+async fn a_tool_can_be_unavailable_to_some_requesters() {
     let program = Program::new(1);
     let result = program
         .orchestrator
@@ -210,7 +210,7 @@ async fn a_tool_can_be_kept_from_some_of_those_who_ask() {
 }
 
 #[tokio::test]
-async fn a_session_of_somebody_else_is_refused_and_nothing_is_written() {
+async fn a_request_in_another_owner_s_session_is_refused_and_writes_nothing() {
     let program = Program::new(3);
     let orchestrator = &program.orchestrator;
     orchestrator.handle(ask("hers").owner("ada")).await.unwrap();
@@ -262,7 +262,7 @@ async fn a_session_of_somebody_else_is_not_renamed() {
 }
 
 #[tokio::test]
-async fn a_fork_is_its_owner_s_and_nobody_else_may_make_one() {
+async fn a_fork_belongs_to_its_owner_and_other_owners_cannot_make_one() {
     let program = Program::new(2);
     let runs = program.orchestrator.runs();
     let hers = ask("hers").owner("ada").context(Tenant(7));
@@ -291,7 +291,7 @@ async fn a_fork_is_its_owner_s_and_nobody_else_may_make_one() {
 }
 
 #[tokio::test]
-async fn a_day_s_budget_is_the_owner_s_in_a_new_session_too() {
+async fn a_daily_budget_applies_to_its_owner_in_a_new_session_too() {
     let plan = PlanName::new("team");
     let program = Program::with(2, |builder| {
         let rules = policy("plans.team.day = { max_tokens = 100000 }\n");
@@ -322,7 +322,7 @@ async fn waits(approver: ScriptedApprover) -> Program {
 }
 
 #[tokio::test]
-async fn a_run_that_is_taken_up_knows_its_owner_and_no_more_unless_it_is_given_again() {
+async fn a_resumed_run_knows_its_owner_but_needs_its_context_given_again() {
     for given in [None, Some(Tenant(9))] {
         let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
         let mut approvals = program.orchestrator.approvals();
@@ -340,7 +340,7 @@ async fn a_run_that_is_taken_up_knows_its_owner_and_no_more_unless_it_is_given_a
 }
 
 #[tokio::test]
-async fn what_is_to_be_kept_is_there_when_the_run_is_taken_up_or_forked_unless_another_is_given() {
+async fn stored_context_survives_resuming_and_forking_unless_replaced() {
     for (given, expected) in [(None, Tenant(7)), (Some(Tenant(9)), Tenant(9))] {
         let later = ScriptedApprover::new().then(ApproverReply::Later);
         let program = Program::with(2, |builder| builder.approver(Arc::new(later)));
@@ -371,7 +371,7 @@ async fn what_is_to_be_kept_is_there_when_the_run_is_taken_up_or_forked_unless_a
 }
 
 #[tokio::test]
-async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
+async fn a_run_of_another_owner_cannot_be_decided_or_resumed() {
     let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
     let bob = RequestContext::default().owned_by(Some("bob".to_owned()));
     let approvals = program.orchestrator.approvals().with_context(bob.clone());
@@ -406,7 +406,7 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
 }
 
 #[tokio::test]
-async fn a_run_of_somebody_else_is_neither_shown_nor_ended() {
+async fn a_run_of_another_owner_cannot_be_read_or_ended() {
     let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
     let all = program.orchestrator.approvals();
     let run = all.list().await.unwrap()[0].run_id;

@@ -81,7 +81,7 @@ async fn settled(mut events: Events) -> Vec<QuestionOutcome> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_shown_to_who_follows_the_run_and_its_tool_hears_the_answer() {
+async fn a_question_is_shown_to_followers_and_its_tool_receives_the_answer() {
     for (reply, outcome) in [
         (answer(r#"{"size":7}"#), QuestionOutcome::Answered),
         (QuestionReply::Declined, QuestionOutcome::Declined),
@@ -104,7 +104,7 @@ async fn a_question_is_shown_to_who_follows_the_run_and_its_tool_hears_the_answe
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays_open_for_one_that_does() {
+async fn an_invalid_answer_is_refused_and_the_question_stays_open() {
     let tool = buying();
     let orchestrator = asking(tool.clone()).build().unwrap();
     let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
@@ -135,8 +135,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays_open_for_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_answers_is_cancelled_in_time_and_uses_up_neither_the_tool_s_nor_the_run_s()
- {
+async fn an_unanswered_question_expires_without_using_up_tool_or_run_time() {
     let tool = buying();
     // Questions stay open for a minute: twice the tool's own time limit, and longer than the run's deadline.
     let own =
@@ -212,7 +211,7 @@ fn asks(how: How) -> Orchestrator {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_its_tool_does_not_wait_for_is_withdrawn() {
+async fn a_question_that_its_tool_stops_waiting_for_is_withdrawn() {
     let orchestrator = asks(How::Impatiently);
     let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
     let (runs, run) = (orchestrator.runs(), handle.run_id());
@@ -223,7 +222,7 @@ async fn a_question_that_its_tool_does_not_wait_for_is_withdrawn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_the_run_its_questions_end() {
+async fn questions_end_with_their_run() {
     let tool = buying();
     let orchestrator = asking(tool.clone()).build().unwrap();
     let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
@@ -241,7 +240,7 @@ async fn with_the_run_its_questions_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_too_much_or_at_too_great_a_length_is_declined() {
+async fn a_tool_that_asks_too_many_or_too_long_questions_is_declined() {
     for (how, asked, declined) in [
         (How::Often(20), 20, "0"),
         (How::Often(25), 20, "5"),
@@ -259,7 +258,7 @@ async fn who_asks_too_much_or_at_too_great_a_length_is_declined() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_later_sees_what_is_open_too() {
+async fn a_late_follower_sees_open_questions_too() {
     let orchestrator = asking(buying()).build().unwrap();
     let (handle, mut events) = orchestrator.stream(request("Buy.")).await.unwrap();
     let (runs, run) = (orchestrator.runs(), handle.run_id());
@@ -275,7 +274,7 @@ async fn who_comes_later_sees_what_is_open_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_a_run_that_a_former_engine_drives_is_seen_and_answered_at_the_next_one() {
+async fn a_question_in_a_replaced_engine_can_be_read_and_answered_through_the_next() {
     let (tool, store) = (buying(), Arc::new(MemoryStore::new()));
     let former = asking(tool.clone()).store(store.clone()).build().unwrap();
     let (handle, mut events) = former.stream(request("Buy.")).await.unwrap();
@@ -295,7 +294,7 @@ async fn a_question_of_a_run_that_a_former_engine_drives_is_seen_and_answered_at
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_person_is_asked_other_tools_have_the_place_of_the_call() {
+async fn a_call_waiting_for_an_answer_does_not_block_other_tools() {
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
     let model = ScriptedModel::new()
         .then(reply::calls([("buy", "{}"), ("look", "{}")]))
@@ -338,8 +337,7 @@ impl Approver for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_an_approver_is_asked_other_tools_have_the_place_of_the_call_and_no_time_of_the_run_passes()
- {
+async fn a_question_to_an_approver_blocks_no_other_tools_and_stops_the_run_s_clock() {
     for is_of_request in [false, true] {
         let (buy, look) = (
             buying(),
@@ -389,7 +387,7 @@ impl Approver for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_approver_is_asked_ends_with_the_call_and_the_time_of_the_run_goes_on() {
+async fn a_question_to_an_approver_ends_with_its_call_and_the_clock_continues() {
     let (replies, mut finished) = mpsc::unbounded_channel();
     let tool = Asking(spec("buy").read_only().into(), How::Aside(replies));
     let model = ScriptedModel::new()
@@ -410,7 +408,7 @@ async fn what_an_approver_is_asked_ends_with_the_call_and_the_time_of_the_run_go
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_approver_of_a_request_is_asked_first_and_without_either_it_is_declined() {
+async fn the_request_s_approver_is_asked_first_and_without_one_a_question_is_declined() {
     let tool = buying();
     let orchestrator = asking(tool.clone()).build().unwrap();
     let reply = answer(r#"{"size":3}"#);

@@ -51,7 +51,7 @@ async fn replaced() -> (RunHandle, Orchestrator) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_an_engine_that_was_replaced_is_steered_and_goes_on_there() {
+async fn a_run_of_a_replaced_engine_can_be_steered_and_continues_there() {
     let (handle, orchestrator) = replaced().await;
     let runs = orchestrator.runs();
     runs.steer(handle.run_id(), "Be brief.").await.unwrap();
@@ -105,7 +105,7 @@ async fn what_is_not_stored_reaches_a_run_of_an_engine_that_was_replaced_without
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled() {
+async fn a_run_of_a_replaced_engine_ends_at_once_when_cancelled() {
     let (handle, orchestrator) = replaced().await;
     let began = Instant::now();
     let runs = orchestrator.runs();
@@ -120,7 +120,7 @@ async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_an_engine_that_was_replaced_hears_soon_of_what_another_process_posts() {
+async fn a_run_of_a_suspending_engine_promptly_receives_input_from_other_processes() {
     let store = Arc::new(MemoryStore::new());
     let former = slow(&store).build().unwrap();
     let checking = former.runs();
@@ -142,7 +142,7 @@ async fn a_run_of_an_engine_that_was_replaced_hears_soon_of_what_another_process
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_made_again_gets_the_run_of_an_engine_that_was_replaced() {
+async fn a_repeated_request_gets_the_run_of_a_replaced_engine() {
     let store = Arc::new(MemoryStore::new());
     let former = slow(&store).build().unwrap();
     let keyed = || request("go").idempotency_key("booking-17".parse().unwrap());
@@ -163,7 +163,7 @@ async fn a_request_made_again_gets_the_run_of_an_engine_that_was_replaced() {
 
 /// The store is late with the first of two runs that are released, so the second has to wait for it.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_given_back() {
+async fn a_suspended_run_is_not_resumed_by_the_next_engine_before_its_release() {
     let store = failing_store();
     let second = Duration::from_secs(1);
     let calls = ScriptedModel::always(reply::calls([("look", "{}")]));
@@ -213,7 +213,7 @@ async fn followed_at_one_that_is_replaced(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_run_at_an_engine_that_is_replaced_hears_its_end_from_the_next_one() {
+async fn a_follower_at_a_replaced_engine_receives_the_run_s_end_from_the_next() {
     let store = Arc::new(MemoryStore::new());
     let theirs = slow(&store).build().unwrap();
     let (run, _) = theirs.stream(request("go")).await.unwrap();
@@ -229,7 +229,7 @@ async fn who_follows_a_run_at_an_engine_that_is_replaced_hears_its_end_from_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_run_goes_on_at_the_next_engine_also_where_a_later_one_was_built_in_vain() {
+async fn a_follower_moves_to_the_next_engine_even_if_a_later_one_was_dropped() {
     let store = Arc::new(MemoryStore::new());
     let theirs = slow(&store).build().unwrap();
     let (run, _) = theirs.stream(request("go")).await.unwrap();
@@ -246,7 +246,7 @@ async fn who_follows_a_run_goes_on_at_the_next_engine_also_where_a_later_one_was
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_on_following_a_run_at_the_next_engine_is_let_go_of_when_that_stops() {
+async fn a_follower_moved_to_the_next_engine_is_released_when_that_stops() {
     let store = Arc::new(MemoryStore::new());
     let theirs = slow(&store).build().unwrap();
     let (run, _) = theirs.stream(request("go")).await.unwrap();

@@ -66,14 +66,14 @@ fn paying(store: &Arc<MemoryStore>) -> Orchestrator {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_stream_holds_the_words_of_who_answers_and_an_empty_line_between_two_calls() {
+async fn a_text_stream_has_only_the_root_agent_s_text_with_a_blank_line_between_calls() {
     let said = said(&with_researcher()).await;
     assert!(said.len() > 2, "{said:?}");
     assert_eq!(said.concat(), "I look it up.\n\nThe moon.");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_that_broke_off_begins_anew_after_an_empty_line() {
+async fn an_interrupted_text_restarts_after_a_blank_line() {
     let lost = LlmError::new(LlmErrorKind::Connection, "gone");
     let model = ScriptedModel::new()
         .then(slow("Half of it").fail_at(1, lost))
@@ -84,7 +84,7 @@ async fn a_text_that_broke_off_begins_anew_after_an_empty_line() {
 }
 
 #[tokio::test]
-async fn where_nothing_was_streamed_the_text_stream_is_the_answer_in_one_piece() {
+async fn without_streaming_the_text_stream_is_the_whole_answer() {
     let model = ScriptedModel::always(reply::text("42"));
     let orchestrator = builder(model).build().unwrap();
     let result = orchestrator.handle(request("go")).await.unwrap();
@@ -96,7 +96,7 @@ async fn where_nothing_was_streamed_the_text_stream_is_the_answer_in_one_piece()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_sub_agent_says_is_heard_as_it_comes_under_its_own_name() {
+async fn text_of_a_sub_agent_is_streamed_under_its_own_id() {
     let finished = run_to_end(&with_researcher(), request("go")).await;
     finished.assert_valid(RunStatus::Done);
     let text_of = |agent: u32| -> String {
@@ -115,7 +115,7 @@ async fn what_a_sub_agent_says_is_heard_as_it_comes_under_its_own_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_step_that_started_a_sub_agent_says_what_that_came_to() {
+async fn the_step_that_started_a_sub_agent_reports_its_outcome() {
     let result = with_researcher().handle(request("go")).await.unwrap();
     let mut steps = result.steps.iter();
     let step = steps.find(|step| step.kind == StepType::ToolCall).unwrap();
@@ -129,7 +129,7 @@ async fn the_step_that_started_a_sub_agent_says_what_that_came_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_tools_of_a_sub_agent_say_of_their_calls_joins_the_step_that_started_it() {
+async fn tool_metadata_of_a_sub_agent_joins_the_step_that_started_it() {
     let mut output = neuraxis_core::ToolOutput::new(neuraxis_core::JsonText::from_text("1"));
     output.metadata = Some(neuraxis_core::JsonText::from_text(r#"{"pages":3}"#));
     let look = ScriptedTool::always(spec("look").read_only(), Act::output(output));
@@ -162,7 +162,7 @@ async fn what_the_tools_of_a_sub_agent_say_of_their_calls_joins_the_step_that_st
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
+async fn after_a_decision_the_run_can_be_followed_to_its_result() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = paying(&store);
     let asked = request("go").mode(Mode::MODERATE);
@@ -212,7 +212,7 @@ async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_result_can_be_given_up_and_ends_when_there_is_none_to_come() {
+async fn waiting_for_a_result_can_be_cancelled_and_ends_at_shutdown() {
     let store = Arc::new(MemoryStore::new());
     let model =
         ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(9)));
@@ -245,7 +245,7 @@ async fn waiting_for_a_result_can_be_given_up_and_ends_when_there_is_none_to_com
 }
 
 #[tokio::test]
-async fn a_run_without_an_answer_is_an_error_for_who_wants_one() {
+async fn a_run_without_an_answer_converts_to_an_error() {
     let refused = || LlmError::new(LlmErrorKind::Unauthorized, "no such key");
     let failing = || builder(ScriptedModel::always(refused()));
     let result = failing().build().unwrap().handle(request("go")).await;
@@ -273,7 +273,7 @@ async fn a_run_without_an_answer_is_an_error_for_who_wants_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is() {
+async fn the_cost_of_a_run_includes_its_sub_agents_and_is_unknown_without_a_price() {
     let used = |text: &str| reply::using(reply::text(text), 1_000, 500);
     let calls = || reply::using(reply::calls([("research", r#"{"task":"x"}"#)]), 1_000, 500);
     let model = || ScriptedModel::new().then(calls()).then(used("All read."));

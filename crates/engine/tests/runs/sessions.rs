@@ -12,7 +12,7 @@ use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, assert_paired, reply, s
 use crate::support::{builder, request, run_to_end, session};
 
 #[tokio::test]
-async fn the_next_run_is_sent_what_the_runs_before_left_behind() {
+async fn the_next_run_is_sent_the_messages_of_previous_runs() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::calls([("look", "{}")]))
@@ -52,7 +52,7 @@ async fn an_unknown_mode_or_channel_is_refused_before_anything_is_recorded() {
 }
 
 #[tokio::test]
-async fn no_session_is_made_that_no_address_can_name_and_one_that_is_there_goes_on() {
+async fn a_session_id_unusable_in_urls_is_refused_unless_the_session_exists() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = builder(ScriptedModel::always(reply::text("Yes.")))
         .store(store.clone())
@@ -87,7 +87,7 @@ async fn no_session_is_made_that_no_address_can_name_and_one_that_is_there_goes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_run_is_told_the_plan_that_stands_until_its_last_step_is_done() {
+async fn the_next_run_is_sent_the_current_plan_until_it_is_finished() {
     let plan = |status: &str| {
         let text = format!(r#"{{"steps":[{{"step":"Book a room","status":"{status}"}}]}}"#);
         let mut output = ToolOutput::new(JsonText::from_text("1"));

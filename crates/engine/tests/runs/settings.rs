@@ -26,7 +26,7 @@ async fn run(
 }
 
 #[tokio::test]
-async fn an_unknown_tool_ends_the_run_before_any_call_of_its_reply_where_the_agent_says_so() {
+async fn an_agent_can_make_an_unknown_tool_end_the_run_before_any_call() {
     let model = || {
         let calls = [("look", r#"{"n":1}"#), ("peek", "{}")];
         let model = ScriptedModel::new().then(reply::calls(calls));
@@ -47,7 +47,7 @@ async fn an_unknown_tool_ends_the_run_before_any_call_of_its_reply_where_the_age
 }
 
 #[tokio::test]
-async fn a_failed_call_ends_the_run_where_the_agent_of_a_program_or_a_deployment_says_so() {
+async fn an_agent_can_make_a_failed_call_end_the_run() {
     let model = || {
         let model = ScriptedModel::new().then(reply::calls([("look", "{}")]));
         model.then(reply::text("I saw nothing."))
@@ -77,8 +77,7 @@ async fn a_failed_call_ends_the_run_where_the_agent_of_a_program_or_a_deployment
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_calls_of_a_reply_run_together_or_one_by_one_as_the_agent_says_and_stand_in_their_order()
- {
+async fn an_agent_sets_whether_calls_run_in_parallel_and_results_keep_their_order() {
     let model = || {
         let calls = [("look", r#"{"n":1}"#), ("look", r#"{"n":2}"#)];
         ScriptedModel::new()
@@ -104,7 +103,7 @@ async fn the_calls_of_a_reply_run_together_or_one_by_one_as_the_agent_says_and_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_takes_no_longer_than_the_agent_says() {
+async fn a_call_takes_no_longer_than_the_agent_s_timeout() {
     let model = ScriptedModel::new().then(reply::calls([("look", "{}")]));
     let hanging = Arc::new(ScriptedTool::always(
         spec("look").read_only(),
@@ -121,7 +120,7 @@ async fn a_call_takes_no_longer_than_the_agent_says() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_polled_may_be_called_alike_as_often_as_the_agent_says() {
+async fn an_agent_can_allow_repeated_identical_calls() {
     let polling = || {
         ScriptedModel::answering(|request| match request.tool_choice {
             ToolChoice::None => reply::text("Still nothing."),

@@ -46,7 +46,7 @@ fn count(finished: &FinishedRun, kind: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_stands_in_is_sent_what_fits_it_and_the_other_one_all_of_it_again() {
+async fn a_substitute_model_gets_a_shortened_request_but_the_original_a_full_one() {
     let small = ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(3_000);
     let small = Arc::new(small);
     let (orchestrator, large) = after_much_talk(small.clone()).await;
@@ -71,7 +71,7 @@ async fn a_model_that_stands_in_is_sent_what_fits_it_and_the_other_one_all_of_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_says_only_in_an_overflow_how_much_context_it_has_is_asked_again_with_what_fits() {
+async fn a_substitute_that_reports_its_context_in_an_overflow_is_retried_shortened() {
     let small = ScriptedModel::answering(|request| {
         let needed = bytes(request) / 3;
         if needed < 2_000 {
@@ -95,7 +95,7 @@ async fn one_that_says_only_in_an_overflow_how_much_context_it_has_is_asked_agai
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_longer_reply_is_asked_for_than_a_known_context_has_left() {
+async fn the_maximum_reply_is_limited_to_the_rest_of_a_known_context() {
     let model = ScriptedModel::answering(|request| {
         let needed = bytes(request) / 4;
         let most = request.max_output_tokens.unwrap();

@@ -54,7 +54,7 @@ fn texts(execution: &Execution) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
+async fn a_prompt_is_answered_with_its_full_history_calls_and_traces() {
     let model = two_turns();
     let done = agent(&model, vec![look()])
         .execute("You look.", "What is there?")
@@ -106,7 +106,7 @@ async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn traces_are_those_of_the_records_whenever_somebody_looks() {
+async fn traces_match_the_records_whenever_they_are_read() {
     let agent = agent(&two_turns(), vec![look()]);
     let asked = vec![Message::user("What is there?")];
     let history: Transcript = asked.clone().into_iter().collect();
@@ -126,7 +126,7 @@ async fn traces_are_those_of_the_records_whenever_somebody_looks() {
 }
 
 #[tokio::test]
-async fn the_system_prompt_goes_first_unless_there_is_one_already() {
+async fn the_system_prompt_comes_first_unless_there_is_one_already() {
     let asked = |messages: Vec<Message>, prompt: Option<&'static str>| async move {
         let model = Arc::new(ScriptedModel::always(reply::text("ok")));
         let agent = agent(&model, Vec::new());
@@ -152,7 +152,7 @@ async fn the_system_prompt_goes_first_unless_there_is_one_already() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_and_what_was_broken_in_it_is_repaired() {
+async fn a_conversation_is_continued_and_repaired_where_needed() {
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let agent = agent(&model, Vec::new());
     let history = vec![
@@ -187,7 +187,7 @@ async fn a_conversation_without_a_message_to_answer_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_words_of_a_run_keep_it_at_work_and_dropping_them_cancels_it() {
+async fn a_text_stream_keeps_its_run_going_and_dropping_it_cancels_the_run() {
     let asked = || vec![Message::user("hi")];
     let slow = Script::from(reply::text("Hello.")).after(Duration::from_secs(1));
     let greeter = agent(&Arc::new(ScriptedModel::always(slow)), Vec::new());
@@ -224,7 +224,7 @@ async fn dropping_the_future_cancels_the_run() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_still_gives_an_answer_and_a_history() {
+async fn a_failing_model_still_gives_an_answer_and_a_history() {
     let error = neuraxis_core::LlmError::new(neuraxis_core::LlmErrorKind::Unauthorized, "no key");
     let model = Arc::new(ScriptedModel::always(error));
     let done = agent(&model, Vec::new()).execute("", "hi").await.unwrap();
@@ -249,7 +249,7 @@ impl Clock for BrittleClock {
 }
 
 #[tokio::test]
-async fn a_run_that_crashes_leaves_the_conversation_that_it_was_given() {
+async fn a_run_that_panics_returns_the_conversation_it_was_given() {
     let clock = Arc::new(BrittleClock::default());
     let breaking = Arc::clone(&clock);
     let model = ScriptedModel::answering(move |_| {
@@ -267,8 +267,7 @@ async fn a_run_that_crashes_leaves_the_conversation_that_it_was_given() {
 }
 
 #[tokio::test]
-async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on_from_their_results()
- {
+async fn client_tool_calls_are_handed_over_and_the_next_run_uses_their_results() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::calls([("pick", r#"{"of":2}"#)]))
@@ -295,7 +294,7 @@ async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_no_tools_of_the_callers_since_nobody_could_bring_it_their_results() {
+async fn a_sub_agent_is_offered_no_client_tools() {
     let root = ScriptedModel::new()
         .then(reply::calls([("ask", r#"{"task":"pick"}"#)]))
         .then(reply::text("ok"));
@@ -321,7 +320,7 @@ async fn a_sub_agent_has_no_tools_of_the_callers_since_nobody_could_bring_it_the
 }
 
 #[tokio::test]
-async fn a_runner_runs_the_tools_it_has() {
+async fn a_tool_runner_runs_its_tools() {
     let model = two_turns();
     let looks = Arc::new(look());
     let runner = ScriptedRunner::new([looks.clone()]);
@@ -341,7 +340,7 @@ async fn a_runner_runs_the_tools_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_named_main_thread_runs_alone_on_all_that_an_orchestrator_s_builder_has() {
+async fn a_main_thread_agent_runs_standalone_with_the_builder_s_settings() {
     let looks = Arc::new(look());
     let written = Agent::builder("main_thread")
         .instructions("You look.")
@@ -379,7 +378,7 @@ fn tireless() -> Arc<ScriptedModel> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_tool_calls_ends_a_run_with_an_answer() {
+async fn a_tool_call_limit_ends_a_run_with_an_answer() {
     let model = tireless();
     let agent = Orchestrator::builder()
         .model(Role::REASONING, model)
@@ -401,7 +400,7 @@ async fn a_limit_of_tool_calls_ends_a_run_with_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_limits_the_one_that_is_reached_first_ends_the_run_whichever_it_is() {
+async fn the_limit_reached_first_ends_the_run() {
     // Ten turns are the loop's own limit.
     for (calls, reason, turns) in [
         (4, FinishReason::Budget(BudgetKind::ToolCalls), 4),

@@ -40,7 +40,7 @@ fn after(seconds: u64) -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_ends_in_time_ends_as_ever_and_nothing_is_waited_for_after_it() {
+async fn a_run_that_ends_within_the_grace_period_ends_normally() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = engine(&store, after(2), unused());
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_run_that_ends_in_time_ends_as_ever_and_nothing_is_waited_for_after_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recorded() {
+async fn a_run_that_outlasts_the_grace_period_is_released_without_a_record() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
@@ -92,7 +92,7 @@ async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_model_call_that_was_under_way_is_lost_and_what_it_used_is_not_known() {
+async fn a_first_model_call_in_progress_at_suspension_has_unknown_usage() {
     let store = Arc::new(MemoryStore::new());
     let first = engine(&store, after(60), unused());
     let (handle, _) = first.stream(request("go")).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_first_model_call_that_was_under_way_is_lost_and_what_it_used_is_not_k
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_taken_up_has_a_context_of_its_own_until_it_is_over() {
+async fn a_resumed_run_keeps_its_own_context_until_it_ends() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = engine(&store, after(60), unused());
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_run_that_is_taken_up_has_a_context_of_its_own_until_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_cannot_be_undone_is_not_made_again_by_who_takes_the_run_up() {
+async fn an_irreversible_call_is_not_repeated_when_its_run_is_resumed() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
     let allowed = neuraxis_testkit::ScriptedApprover::new().approve();
@@ -181,7 +181,7 @@ async fn a_call_that_cannot_be_undone_is_not_made_again_by_who_takes_the_run_up(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the_start() {
+async fn standalone_runs_are_cancelled_and_new_requests_are_refused_at_suspension() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = engine(&store, after(1_000), unused());
     let executing = tokio::spawn({
@@ -219,7 +219,7 @@ async fn suspends_while_the_store_is_asked(store: &Store, orchestrator: &Orchest
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
+async fn a_request_waiting_for_the_store_at_suspension_starts_no_run() {
     let store = failing_store();
     let orchestrator = engine(&store, after(0), unused());
     orchestrator.handle(request("hello")).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_does_one_in_a_session_without_runs_before_it_is_leased_or_after() {
+async fn a_request_in_a_session_without_runs_starts_none_at_suspension() {
     for answers_before in [0, 1] {
         let store = failing_store();
         let orchestrator = engine(&store, after(0), unused());
@@ -265,7 +265,7 @@ impl LlmClient for SlowToLearn {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_does_one_that_the_models_keep_waiting_whether_it_is_kept_or_not() {
+async fn a_request_waiting_for_a_model_s_context_size_at_suspension_starts_no_run() {
     for is_kept in [true, false] {
         let orchestrator = builder(after(0))
             .model(Role::REASONING, Arc::new(SlowToLearn(after(0))))
@@ -315,7 +315,7 @@ impl LlmClient for NeverLearns {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_finds_out_nothing_keeps_neither_a_request_waiting_nor_the_end() {
+async fn a_model_client_that_never_learns_its_context_delays_no_request_or_shutdown() {
     for panics in [false, true] {
         let model = after(0);
         let orchestrator = builder(after(0))
@@ -343,7 +343,7 @@ async fn a_client_that_finds_out_nothing_keeps_neither_a_request_waiting_nor_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_just_being_taken_up_is_left_as_it_is() {
+async fn a_run_being_resumed_at_suspension_is_left_unchanged() {
     let store = failing_store();
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());

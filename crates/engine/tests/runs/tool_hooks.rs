@@ -96,7 +96,7 @@ fn assert_replays(records: &[Arc<Record>]) {
 }
 
 #[tokio::test]
-async fn what_a_hook_puts_in_place_of_arguments_is_judged_recorded_and_run() {
+async fn arguments_rewritten_by_a_hook_are_judged_recorded_and_run() {
     let rules = "[rules.r]\ntools = ['pay']\nanswer = 'deny'\nvalues = { n = ['1'] }\n";
     let program = Program::with(
         ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#)),
@@ -121,7 +121,7 @@ async fn what_a_hook_puts_in_place_of_arguments_is_judged_recorded_and_run() {
 }
 
 #[tokio::test]
-async fn a_rewritten_call_runs_only_if_policy_and_schema_let_it() {
+async fn a_rewritten_call_runs_only_if_policy_and_schema_allow_it() {
     let rules = "[rules.r]\ntools = ['pay']\nanswer = 'deny'\nvalues = { n = ['2'] }\n";
     for (arguments, failure) in [
         (r#"{"n":2}"#, ToolFailure::Denied),
@@ -139,7 +139,7 @@ async fn a_rewritten_call_runs_only_if_policy_and_schema_let_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_a_hook_refuses_is_not_run_and_the_model_reads_why() {
+async fn a_call_refused_by_a_hook_does_not_run_and_the_model_gets_the_reason() {
     let program = Program::new(ScriptedToolHook::new().before(BeforeCall::refuse("not today")));
     let finished = program.run().await;
     finished.assert_valid(RunStatus::Done);
@@ -152,7 +152,7 @@ async fn a_call_that_a_hook_refuses_is_not_run_and_the_model_reads_why() {
 }
 
 #[tokio::test]
-async fn a_hook_ends_the_agent_and_the_text_so_far_is_kept() {
+async fn a_hook_can_end_the_agent_with_the_text_so_far() {
     let program = Program::new(ScriptedToolHook::new().before(BeforeCall::stop("seen enough")));
     let finished = program.run().await;
     finished.assert_valid(RunStatus::Done);
@@ -166,7 +166,7 @@ async fn a_hook_ends_the_agent_and_the_text_so_far_is_kept() {
 }
 
 #[tokio::test]
-async fn a_hook_has_a_person_asked_about_a_call_that_policy_lets_run() {
+async fn a_hook_can_require_approval_for_a_call_that_policy_allows() {
     for (approver, runs) in [
         (ScriptedApprover::new().approve(), 1),
         (ScriptedApprover::new().deny("no"), 0),
@@ -189,7 +189,7 @@ async fn a_hook_has_a_person_asked_about_a_call_that_policy_lets_run() {
 }
 
 #[tokio::test]
-async fn a_hook_looks_at_the_arguments_that_a_person_put_in_place_of_others() {
+async fn a_hook_checks_arguments_edited_by_an_approver() {
     let hook = ScriptedToolHook::new()
         .before(BeforeCall::ask("Look."))
         .before(BeforeCall::refuse("not 9"));
@@ -203,7 +203,7 @@ async fn a_hook_looks_at_the_arguments_that_a_person_put_in_place_of_others() {
 }
 
 #[tokio::test]
-async fn an_approval_does_not_hold_for_what_a_hook_makes_of_it() {
+async fn an_approval_does_not_apply_to_arguments_rewritten_by_a_hook() {
     let hook = ScriptedToolHook::new()
         .before(BeforeCall::Continue)
         .before(rewrites(r#"{"n":3}"#));
@@ -226,7 +226,7 @@ async fn an_approval_does_not_hold_for_what_a_hook_makes_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_crashes_or_takes_too_long_refuses() {
+async fn a_hook_that_panics_or_times_out_refuses() {
     for hook in [
         ScriptedToolHook::new().panic_before(),
         ScriptedToolHook::new().stay_silent(),
@@ -242,7 +242,7 @@ async fn a_hook_that_crashes_or_takes_too_long_refuses() {
 }
 
 #[tokio::test]
-async fn hooks_are_asked_one_after_the_other_and_each_sees_what_the_one_before_left() {
+async fn hooks_run_in_order_and_each_sees_the_previous_one_s_changes() {
     let second = ScriptedToolHook::new().before(BeforeCall::ask("Sure?"));
     let second = Arc::new(second);
     let first = ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#));
@@ -257,7 +257,7 @@ async fn hooks_are_asked_one_after_the_other_and_each_sees_what_the_one_before_l
 }
 
 #[tokio::test]
-async fn a_hook_puts_something_else_in_place_of_a_result_which_then_stands_nowhere() {
+async fn a_hook_can_rewrite_a_result_and_the_original_is_not_recorded() {
     let output = ToolOutput::new(JsonText::string("[hidden]"));
     let program = Program::new(ScriptedToolHook::new().after(AfterCall::rewrite(output)));
     let finished = program.run().await;
@@ -278,7 +278,7 @@ async fn a_hook_puts_something_else_in_place_of_a_result_which_then_stands_nowhe
 }
 
 #[tokio::test]
-async fn a_result_that_a_hook_withholds_or_fails_at_is_not_read_and_the_call_is_not_made_again() {
+async fn a_result_withheld_by_a_hook_is_not_read_and_its_call_not_repeated() {
     for (hook, why) in [
         (
             ScriptedToolHook::new().after(AfterCall::withhold("secret")),
@@ -302,7 +302,7 @@ async fn a_result_that_a_hook_withholds_or_fails_at_is_not_read_and_the_call_is_
 }
 
 #[tokio::test]
-async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_agents() {
+async fn hooks_apply_to_ungoverned_runs_and_to_calls_of_sub_agents() {
     let hook = ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#));
     let program = Program::new(hook);
     let agent = program.orchestrator.agent();
@@ -345,7 +345,7 @@ async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_a
 }
 
 #[tokio::test]
-async fn a_call_that_a_hook_asks_about_is_denied_in_a_run_that_is_kept_nowhere_and_cannot_wait() {
+async fn a_call_a_hook_asks_about_is_denied_in_a_standalone_run() {
     let hook = ScriptedToolHook::new().before(BeforeCall::ask("It is money."));
     let program = Program::with(hook, |it| it.approver(Arc::new(DecideLater)));
     let agent = program.orchestrator.agent();
@@ -439,7 +439,7 @@ impl World {
 }
 
 #[test]
-fn after_a_crash_a_hook_is_not_asked_again_about_a_call_of_which_its_word_is_on_record() {
+fn after_a_crash_a_hook_is_not_repeated_if_its_decision_is_recorded() {
     let world = World::new(ScriptedApprover::new());
     let run = world.dies(ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#)));
     let seen = world.goes_on(run, ScriptedToolHook::new(), |it| it);
@@ -455,7 +455,7 @@ fn after_a_crash_a_hook_is_not_asked_again_about_a_call_of_which_its_word_is_on_
 }
 
 #[test]
-fn after_a_crash_in_the_middle_of_asking_a_hook_is_asked_again() {
+fn after_a_crash_during_a_hook_the_hook_is_called_again() {
     let world = World::new(ScriptedApprover::new());
     let run = world.dies(ScriptedToolHook::new().stay_silent());
     let seen = world.goes_on(
@@ -471,7 +471,7 @@ fn after_a_crash_in_the_middle_of_asking_a_hook_is_asked_again() {
 }
 
 #[test]
-fn a_hook_is_asked_again_where_its_word_was_not_given_with_the_key_of_this_installation() {
+fn a_hook_is_called_again_if_its_decision_was_signed_with_another_key() {
     let world = World::new(ScriptedApprover::new());
     let run = world.dies(ScriptedToolHook::new());
     let hook = ScriptedToolHook::new().before(BeforeCall::refuse("nobody said so here"));
@@ -484,7 +484,7 @@ fn a_hook_is_asked_again_where_its_word_was_not_given_with_the_key_of_this_insta
 }
 
 #[test]
-fn a_call_that_a_hook_asks_about_waits_and_goes_on_with_the_approval_without_the_hook() {
+fn a_call_a_hook_asks_about_waits_and_runs_once_approved_without_the_hook() {
     let world = World::new(ScriptedApprover::new().then(ApproverReply::Later));
     let run = world.dies(ScriptedToolHook::new().before(BeforeCall::ask("It is above 100.")));
     let hook = Arc::new(ScriptedToolHook::new());
@@ -516,7 +516,7 @@ fn pay_of_client() -> ClientInput {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client_gets_it() {
+async fn a_client_tool_call_is_checked_by_hooks_before_the_client_gets_it() {
     let less = BeforeCall::rewrite(JsonText::from_text(r#"{"n":0}"#));
     let refusing = BeforeCall::refuse("no payments from here");
     for (hands_over, said, reason) in [
@@ -564,7 +564,7 @@ impl Tool for Unable {
 }
 
 #[tokio::test]
-async fn a_call_of_a_client_s_tool_is_not_tried_out_with_a_tool_of_the_same_name() {
+async fn a_client_tool_call_is_not_dry_run_with_a_server_tool_of_its_name() {
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", r#"{"n":1}"#)]))
         .then(reply::text("Done."));
@@ -585,7 +585,7 @@ async fn a_call_of_a_client_s_tool_is_not_tried_out_with_a_tool_of_the_same_name
 }
 
 #[tokio::test]
-async fn a_client_that_is_waited_for_gets_the_arguments_that_a_hook_left() {
+async fn a_client_gets_the_arguments_as_rewritten_by_a_hook() {
     let less = BeforeCall::rewrite(JsonText::from_text(r#"{"n":0}"#));
     let program = Program::new(ScriptedToolHook::new().before(less));
     let finished = run_to_end(

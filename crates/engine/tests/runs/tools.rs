@@ -11,7 +11,7 @@ use crate::support::{builder, policy, request, run_to_end, with_tools};
 const PATH_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
 
 #[tokio::test]
-async fn arguments_off_the_schema_are_not_run_and_the_model_is_told_where_and_why() {
+async fn calls_with_invalid_arguments_do_not_run_and_the_model_gets_the_reason() {
     let long = format!(r#"{{"path":["{}"]}}"#, "word".repeat(1_000));
     let cases = [
         (long.as_str(), "at /path: value is not of type \"string\""),
@@ -50,7 +50,7 @@ async fn arguments_off_the_schema_are_not_run_and_the_model_is_told_where_and_wh
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
+async fn a_call_of_an_unknown_tool_returns_the_names_of_the_known_ones() {
     let model = ScriptedModel::new()
         .then(reply::calls([("raed", "{}")]))
         .then(reply::text("ok"));
@@ -68,7 +68,7 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason() {
+async fn a_call_of_a_tool_declared_absent_is_denied_with_the_reason() {
     let model = || {
         ScriptedModel::new()
             .then(reply::calls([("deploy", "{}")]))
@@ -96,7 +96,7 @@ async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason()
 }
 
 #[tokio::test(start_paused = true)]
-async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
+async fn read_only_calls_of_one_reply_run_concurrently_and_others_alone() {
     let calls = [("read", "1"), ("read", "2"), ("write", "3"), ("read", "4")];
     let model = ScriptedModel::new()
         .then(reply::calls(calls))
@@ -131,7 +131,7 @@ async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_available_in_this_turn_is_not_run() {
+async fn a_tool_that_is_unavailable_in_a_turn_is_not_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("ok"));
@@ -147,7 +147,7 @@ async fn a_tool_that_is_not_available_in_this_turn_is_not_run() {
 }
 
 #[test]
-fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
+fn duplicate_tool_names_and_invalid_schemas_are_refused() {
     let build = |tools: Vec<Arc<dyn neuraxis_ports::Tool>>| {
         crate::support::builder(ScriptedModel::new())
             .tools(tools)
@@ -164,7 +164,7 @@ fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
+async fn a_step_describes_the_call_and_its_outcome() {
     let model = ScriptedModel::new()
         .then(reply::calls([
             ("look", "{}"),
@@ -203,7 +203,7 @@ async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_that_a_mode_or_a_plan_gives_a_call_binds_a_tool_with_a_longer_one_of_its_own() {
+async fn a_tool_timeout_of_a_mode_or_plan_overrides_a_longer_one_of_the_tool() {
     let slow = || Act::value("1").after(Duration::from_secs(6));
     for (more, plan) in [
         ("[modes.exploratory]\ntool_timeout = '2s'", None),
@@ -227,7 +227,7 @@ async fn the_time_that_a_mode_or_a_plan_gives_a_call_binds_a_tool_with_a_longer_
 }
 
 #[tokio::test]
-async fn the_steps_of_a_result_are_those_of_its_records_whenever_somebody_looks() {
+async fn steps_of_a_result_match_its_records_whenever_they_are_read() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("ok"));

@@ -28,7 +28,7 @@ fn of_run(emitted: &Emitted, run: RunId) -> Vec<TraceRecord> {
 }
 
 #[tokio::test]
-async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
+async fn emitted_and_collected_traces_are_the_same_across_a_session_s_runs() {
     let (sink, emitted) = emitter();
     let root = ScriptedModel::new()
         .then(reply::calls([("look", "{}"), ("ask", r#"{"task":"why"}"#)]))
@@ -69,7 +69,7 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
 }
 
 #[tokio::test]
-async fn the_end_at_max_turns_is_traced_as_a_pair() {
+async fn the_end_at_the_turn_limit_is_traced_as_a_pair() {
     let (sink, emitted) = emitter();
     let model = ScriptedModel::answering(|request| {
         if request.tool_choice == neuraxis_core::ToolChoice::None {
@@ -103,7 +103,7 @@ async fn the_end_at_max_turns_is_traced_as_a_pair() {
 }
 
 #[tokio::test]
-async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_before() {
+async fn a_run_resumed_by_another_process_is_traced_with_its_whole_conversation() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::calls([("write", "{}")]))
@@ -138,7 +138,7 @@ async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_befo
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_trace_holds_stays_as_it_is() {
+async fn the_contents_of_traces_are_stable() {
     let (sink, emitted) = emitter();
     let thoughtful = reply::text_and_calls(
         "Let me look.",
@@ -188,7 +188,7 @@ async fn a_trace_has_the_time_of_its_record_in_milliseconds() {
 }
 
 #[tokio::test]
-async fn a_trace_of_a_model_call_holds_the_reply_and_its_reasoning_whole() {
+async fn a_trace_of_a_model_call_has_the_whole_reply_and_its_reasoning() {
     let (sink, emitted) = emitter();
     let replied = reply::reasoned("A question of color.", "Blue.");
     let orchestrator = builder(ScriptedModel::new().then(replied.clone()))
@@ -233,7 +233,7 @@ impl TraceSink for Told {
 }
 
 #[tokio::test]
-async fn a_run_that_is_closed_by_another_process_is_told_of_from_its_beginning() {
+async fn a_run_closed_by_another_process_is_reported_to_sinks_from_its_start() {
     let store = Arc::new(neuraxis_memory::MemoryStore::new());
     let model = ScriptedModel::new().then(reply::calls([("write", "{}")]));
     let later = ScriptedApprover::new().then(ApproverReply::Later);
@@ -285,7 +285,7 @@ impl TraceSink for Broken {
 }
 
 #[tokio::test]
-async fn a_sink_that_panics_disturbs_neither_runs_nor_other_sinks() {
+async fn a_sink_that_panics_affects_neither_runs_nor_other_sinks() {
     let told = Arc::new(Told::default());
     let model = ScriptedModel::new()
         .then(reply::text("one"))
@@ -320,7 +320,7 @@ impl TraceSink for Exporter {
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 #[tokio::test]
-async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
+async fn a_trace_supplied_with_a_request_is_kept_when_the_run_is_resumed() {
     let store = Arc::new(neuraxis_memory::MemoryStore::new());
     let model = Arc::new(
         ScriptedModel::new()
@@ -358,7 +358,7 @@ async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
 }
 
 #[tokio::test]
-async fn an_agent_alone_is_part_of_the_trace_that_its_caller_brings() {
+async fn a_standalone_agent_joins_the_trace_supplied_by_its_caller() {
     let parent: TraceContext = PARENT.parse().unwrap();
     let orchestrator = builder(ScriptedModel::new().then(reply::text("ok")))
         .build()
@@ -374,7 +374,7 @@ async fn an_agent_alone_is_part_of_the_trace_that_its_caller_brings() {
 }
 
 #[tokio::test]
-async fn calls_are_told_their_span_where_somebody_traces_and_nothing_otherwise() {
+async fn a_run_has_a_trace_context_only_if_a_sink_exports_traces() {
     for (exports, expected) in [
         (None, None),
         (Some(true), Some(true)),

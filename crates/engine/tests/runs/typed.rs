@@ -54,7 +54,7 @@ fn trip() -> Trip {
 }
 
 #[tokio::test]
-async fn a_governed_run_with_tools_answers_with_a_value() {
+async fn a_governed_run_with_tools_returns_a_typed_value() {
     let schema = AnswerSchema::of::<Trip>().unwrap();
     assert!(schema.schema().as_str().contains("$ref"), "{schema:?}");
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
@@ -87,7 +87,7 @@ async fn a_governed_run_with_tools_answers_with_a_value() {
 }
 
 #[tokio::test]
-async fn a_run_alone_answers_with_a_value_with_and_without_tools() {
+async fn a_standalone_run_returns_a_typed_value_with_and_without_tools() {
     for tools in [false, true] {
         let mut builder = Orchestrator::builder().model(
             Role::REASONING,
@@ -110,7 +110,7 @@ async fn a_run_alone_answers_with_a_value_with_and_without_tools() {
 }
 
 #[tokio::test]
-async fn a_schema_that_an_agent_is_given_takes_the_place_of_the_type_s_own() {
+async fn a_schema_set_on_an_agent_replaces_that_of_the_type() {
     let model = Arc::new(ScriptedModel::always(reply::text("Well.")));
     let builder = Orchestrator::builder().model(Role::REASONING, model.clone());
     let agent = builder.build_agent().unwrap();
@@ -124,7 +124,7 @@ async fn a_schema_that_an_agent_is_given_takes_the_place_of_the_type_s_own() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_what_the_run_came_to() {
+async fn typed_errors_include_the_cause_and_the_result_of_the_run() {
     let agent = |said: &str| {
         let model = Arc::new(ScriptedModel::always(reply::text(said)));
         let builder = Orchestrator::builder().model(Role::REASONING, model);

@@ -43,7 +43,7 @@ fn altered() -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while() {
+async fn an_existing_session_is_verified_before_a_request_and_again_after_a_while() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
     let mut looked = 0;
@@ -71,7 +71,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
+async fn a_request_in_an_altered_session_is_refused_and_nothing_is_written() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
     run_to_end(&orchestrator, request("go")).await;
@@ -102,7 +102,7 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered() {
+async fn a_session_deleted_during_its_verification_is_missing_and_not_altered() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
     run_to_end(&orchestrator, request("go")).await;
@@ -119,7 +119,7 @@ async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_cannot_look_lets_nothing_go_on() {
+async fn no_request_is_accepted_when_the_store_cannot_verify_its_session() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
     run_to_end(&orchestrator, request("go")).await;
@@ -140,7 +140,7 @@ async fn left_behind(store: &Arc<Store>) -> RunId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
+async fn a_run_of_an_altered_session_is_not_resumed_and_stays_unchanged() {
     let store = failing_store();
     let run = left_behind(&store).await;
     let next = engine(&store, answering());
@@ -163,7 +163,7 @@ async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_meant_for_a_run_of_an_altered_session_is_refused_and_not_kept() {
+async fn input_to_a_run_of_an_altered_session_is_refused_and_not_stored() {
     let store = failing_store();
     let run = left_behind(&store).await;
     let next = engine(&store, answering());
@@ -183,7 +183,7 @@ async fn what_is_meant_for_a_run_of_an_altered_session_is_refused_and_not_kept()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_was_not_asked_to_look_does_not() {
+async fn an_engine_verifies_sessions_only_when_configured_to() {
     let store = failing_store();
     let orchestrator = builder(answering()).store(store.clone()).build().unwrap();
     run_to_end(&orchestrator, request("go")).await;

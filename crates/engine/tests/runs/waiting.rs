@@ -93,7 +93,7 @@ fn approve(arguments: Option<&str>) -> ApprovalDecision {
 }
 
 #[tokio::test]
-async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
+async fn a_later_approval_resumes_the_run_where_it_stopped() {
     let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
     let waiting = &run.finished.result;
     let asked = &run.asked()[0];
@@ -120,7 +120,7 @@ async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
 }
 
 #[tokio::test]
-async fn arguments_edited_with_the_approval_are_checked_again_and_are_what_runs() {
+async fn arguments_edited_on_approval_are_checked_again_and_used() {
     let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
     let edited = decided(&run.asked()[0], approve(Some(r#"{"n":2}"#)));
     let result = run.resume(vec![edited]).await.unwrap();
@@ -134,7 +134,7 @@ async fn arguments_edited_with_the_approval_are_checked_again_and_are_what_runs(
 }
 
 #[tokio::test]
-async fn a_denial_and_an_expiry_are_told_apart() {
+async fn a_denial_and_an_expiry_have_different_failures() {
     let denied = ApprovalDecision::Deny {
         reason: Some("too risky".to_owned()),
     };
@@ -192,7 +192,7 @@ impl Approver for Silent {
 }
 
 #[tokio::test]
-async fn a_decision_by_the_handle_about_other_arguments_is_refused_and_the_right_one_counts() {
+async fn a_handle_refuses_a_decision_about_other_arguments_and_accepts_the_right_one() {
     let model = ScriptedModel::new()
         .then(reply::calls([("write", r#"{"n":1}"#)]))
         .then(reply::text("ok"));
@@ -226,7 +226,7 @@ async fn a_decision_by_the_handle_about_other_arguments_is_refused_and_the_right
 }
 
 #[tokio::test]
-async fn if_one_of_several_answers_is_wrong_none_counts() {
+async fn no_answer_counts_if_one_of_several_is_wrong() {
     let run = park(
         later(2),
         &[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#)],
@@ -251,7 +251,7 @@ async fn if_one_of_several_answers_is_wrong_none_counts() {
 }
 
 #[tokio::test]
-async fn a_session_whose_run_waits_refuses_the_next_and_is_free_once_it_ended() {
+async fn a_session_with_a_waiting_run_refuses_the_next_request_until_the_run_ends() {
     let run = park(later(1), &[("write", "{}")]).await;
     let busy = run.orchestrator.handle(request("more")).await;
     assert!(
@@ -265,7 +265,7 @@ async fn a_session_whose_run_waits_refuses_the_next_and_is_free_once_it_ended() 
 }
 
 #[tokio::test]
-async fn taken_up_without_an_answer_the_approver_is_asked_again() {
+async fn resuming_without_an_answer_asks_the_approver_again() {
     let approver = later(1).approve();
     let run = park(approver, &[("write", r#"{"n":1}"#)]).await;
     let result = run.resume(Vec::new()).await.unwrap();
@@ -275,7 +275,7 @@ async fn taken_up_without_an_answer_the_approver_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
+async fn an_unknown_or_ended_run_cannot_be_resumed() {
     let run = park(later(1), &[("write", "{}")]).await;
     run.resume(vec![decided(&run.asked()[0], approve(None))])
         .await
@@ -288,8 +288,7 @@ async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
 }
 
 #[tokio::test]
-async fn a_process_that_starts_leaves_runs_alone_that_wait_for_an_approver_who_never_answers_by_itself()
- {
+async fn recovery_ignores_waiting_runs_of_an_approver_that_always_defers() {
     let store = Arc::new(MemoryStore::new());
     let started = || {
         let model = ScriptedModel::always(reply::calls([("write", "{}")]));

@@ -21,7 +21,7 @@ fn why(builder: OrchestratorBuilder) -> Vec<Hindrance> {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_default_class_where_nobody_approves_is_warned_of_with_what_to_write() {
+async fn a_default_class_tool_without_an_approver_causes_a_warning_with_remedies() {
     let orchestrator = with(spec("weather")).build().unwrap();
     let [warning] = orchestrator.warnings() else {
         panic!("{:?}", orchestrator.warnings());
@@ -46,7 +46,7 @@ async fn a_tool_of_the_default_class_where_nobody_approves_is_warned_of_with_wha
 }
 
 #[test]
-fn each_way_in_which_a_tool_cannot_run_is_told_apart() {
+fn warnings_distinguish_the_reasons_why_a_tool_cannot_run() {
     assert_eq!(why(with(spec("weather").read_only())), []);
     let abroad = || spec("weather").read_only().open_world();
     assert_eq!(why(with(abroad())), [Hindrance::NobodyApprovesByDefault]);
@@ -58,7 +58,7 @@ fn each_way_in_which_a_tool_cannot_run_is_told_apart() {
 }
 
 #[test]
-fn nobody_is_warned_where_somebody_approves_or_a_rule_allows() {
+fn no_warning_is_given_with_an_approver_or_an_allowing_rule() {
     let approver = || Arc::new(ScriptedApprover::new());
     assert_eq!(why(with(spec("weather")).approver(approver())), []);
     let allowed = "[rules.weather]\ntools = ['weather']\nanswer = 'allow'\n";

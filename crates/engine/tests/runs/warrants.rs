@@ -98,20 +98,20 @@ fn put(spec: impl Into<ToolSpec>) -> ScriptedTool {
 }
 
 #[test]
-fn a_call_in_doubt_is_made_again_where_tool_and_policy_still_let_it() {
+fn an_uncertain_call_is_repeated_if_tool_and_policy_still_allow_it() {
     let (put, result) = Left::new().goes_on(put(spec("put").idempotent()), |it| it);
     assert_eq!((put.count(), result.failure), (1, None));
 }
 
 #[test]
-fn a_call_in_doubt_is_not_made_again_if_its_tool_may_not_be_called_twice_by_now() {
+fn an_uncertain_call_is_not_repeated_if_its_tool_is_no_longer_repeatable() {
     let (put, result) = Left::new().goes_on(put(spec("put")), |it| it);
     let unknown = Some(ToolFailure::OutcomeUnknown);
     assert_eq!((put.count(), result.failure), (0, unknown));
 }
 
 #[test]
-fn a_call_in_doubt_is_not_made_again_if_the_policy_in_force_denies_it() {
+fn an_uncertain_call_is_not_repeated_if_the_current_policy_denies_it() {
     let deny = "[rules.no-put]\ntools = ['put']\nanswer = 'deny'";
     let (put, result) = Left::new().goes_on(put(spec("put").idempotent()), |it| {
         it.policy(policy(&format!("\n{deny}")))
@@ -122,7 +122,7 @@ fn a_call_in_doubt_is_not_made_again_if_the_policy_in_force_denies_it() {
 }
 
 #[test]
-fn a_call_in_doubt_is_not_made_again_if_such_a_request_is_not_offered_its_tool_by_now() {
+fn an_uncertain_call_is_not_repeated_if_its_tool_is_no_longer_offered() {
     let fewer = "channels.code_task.tools = ['put']";
     let (put, result) =
         Left::new().goes_on(put(spec("put").idempotent()), |it| it.policy(policy(fewer)));
@@ -131,7 +131,7 @@ fn a_call_in_doubt_is_not_made_again_if_such_a_request_is_not_offered_its_tool_b
 }
 
 #[test]
-fn a_run_of_a_session_without_a_decision_is_ended_and_nothing_of_it_runs() {
+fn a_session_run_without_a_policy_decision_is_closed_and_nothing_runs() {
     let store = Arc::new(MemoryStore::new());
     let (model, put) = (Arc::new(calls_put()), Arc::new(put(spec("put"))));
     process().block_on(async {
@@ -165,7 +165,7 @@ fn a_run_of_a_session_without_a_decision_is_ended_and_nothing_of_it_runs() {
 }
 
 #[test]
-fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
+fn an_imported_run_is_resumed_only_by_a_user_who_can_see_its_calls() {
     let left = Left::new();
     let store = Arc::new(MemoryStore::new());
     let put = Arc::new(put(spec("put").idempotent()));
@@ -201,7 +201,7 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
 }
 
 #[test]
-fn an_imported_run_that_is_ended_here_was_still_imported() {
+fn an_imported_run_closed_here_still_counts_as_imported() {
     let left = Left::new();
     let store = Arc::new(MemoryStore::new());
     let put = Arc::new(put(spec("put")));
@@ -254,7 +254,7 @@ async fn forged_approval(store: &MemoryStore, run: RunId) -> ApprovalDecided {
 }
 
 #[test]
-fn an_approval_that_was_put_into_the_store_does_not_count_and_the_call_is_asked_about_again() {
+fn a_forged_approval_does_not_count_and_the_call_needs_approval_again() {
     let (store, model) = (Arc::new(MemoryStore::new()), Arc::new(calls_put()));
     let put = Arc::new(put(spec("put")));
     process().block_on(async {
@@ -272,7 +272,7 @@ fn an_approval_that_was_put_into_the_store_does_not_count_and_the_call_is_asked_
 }
 
 #[test]
-fn where_nobody_can_be_asked_a_forged_approval_comes_to_a_denial() {
+fn a_forged_approval_leads_to_a_denial_without_an_approver() {
     let (store, model) = (Arc::new(MemoryStore::new()), Arc::new(calls_put()));
     let put = Arc::new(put(spec("put")));
     let run = process().block_on(async {
@@ -313,14 +313,14 @@ fn decided_with(key: Option<ApprovalKey>) -> usize {
 }
 
 #[test]
-fn an_approval_counts_where_the_key_is_the_same() {
+fn an_approval_counts_only_with_the_same_key() {
     assert_eq!(decided_with(None), 1);
     assert_eq!(decided_with(Some(ApprovalKey::new([9; 32]))), 0);
     assert_eq!(decided_with(Some(ApprovalKey::random().unwrap())), 0);
 }
 
 #[test]
-fn a_remembered_answer_that_was_put_into_the_store_allows_nothing() {
+fn a_forged_remembered_answer_allows_nothing() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(calls_put());
     process().block_on(async {
@@ -358,7 +358,7 @@ fn a_remembered_answer_that_was_put_into_the_store_allows_nothing() {
 }
 
 #[test]
-fn a_remembered_answer_that_was_taken_back_stays_so_when_its_run_is_taken_up() {
+fn a_revoked_remembered_answer_stays_revoked_when_its_run_is_resumed() {
     let (store, model) = (Arc::new(MemoryStore::new()), Arc::new(calls_put()));
     let slow = Act::value("1").after(Duration::from_secs(9));
     let dying = Arc::new(ScriptedTool::always(spec("put").idempotent(), slow));
@@ -384,7 +384,7 @@ fn a_remembered_answer_that_was_taken_back_stays_so_when_its_run_is_taken_up() {
 }
 
 #[test]
-fn a_remembered_answer_that_comes_back_in_an_archive_allows_nothing() {
+fn a_remembered_answer_in_an_imported_archive_allows_nothing() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(calls_put());
     process().block_on(async {
@@ -439,7 +439,7 @@ impl Tool for Crashing {
 }
 
 #[tokio::test]
-async fn a_call_that_cannot_be_judged_without_a_crash_is_denied_and_the_run_goes_on() {
+async fn a_call_whose_judgment_panics_is_denied_and_the_run_continues() {
     let tool = Arc::new(Crashing {
         spec: spec("put").build(),
         crashes: AtomicBool::new(false),

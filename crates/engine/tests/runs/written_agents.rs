@@ -115,7 +115,7 @@ const SET: &str = r#"
 "#;
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_written_in_code_runs_as_the_one_that_a_deployment_writes() {
+async fn an_agent_written_in_code_runs_like_one_from_a_policy_file() {
     let ask = || request("go").agent(named("helper"));
     let model = || ScriptedModel::always(reply::text("ok"));
     let in_code = set(Agent::builder("helper")).build().unwrap();
@@ -168,7 +168,7 @@ async fn an_agent_written_in_code_runs_as_the_one_that_a_deployment_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_settings_of_an_agent_hold_when_it_runs_alone() {
+async fn the_settings_of_an_agent_apply_when_it_runs_standalone() {
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let agent = set(Agent::builder("helper"))
         .model(model.clone())
@@ -213,7 +213,7 @@ async fn the_settings_of_an_agent_hold_when_it_runs_alone() {
 }
 
 #[tokio::test]
-async fn a_system_prompt_takes_the_place_of_an_agents_instructions_and_an_empty_one_sends_none() {
+async fn a_system_prompt_replaces_an_agent_s_instructions_and_an_empty_one_sends_none() {
     let sent = |instructed: bool, prompt: Option<&'static str>| async move {
         let model = Arc::new(ScriptedModel::always(reply::text("ok")));
         let agent = Agent::builder("a").model(model.clone());
@@ -233,7 +233,7 @@ async fn a_system_prompt_takes_the_place_of_an_agents_instructions_and_an_empty_
 }
 
 #[tokio::test]
-async fn a_turn_limit_of_an_agent_alone_ends_it_with_an_answer() {
+async fn a_turn_limit_ends_a_standalone_agent_with_an_answer() {
     let calls = AtomicU32::new(0);
     let model = ScriptedModel::answering(move |request| match request.tool_choice {
         ToolChoice::None => reply::text("what I have"),
@@ -258,7 +258,7 @@ async fn a_turn_limit_of_an_agent_alone_ends_it_with_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_alone_streams_and_is_cancelled_with_its_handle() {
+async fn a_standalone_agent_streams_and_is_cancelled_with_its_handle() {
     let words = Script::from(reply::text("one two three")).split(3);
     let model = Arc::new(ScriptedModel::new().then(words).then(Script::hanging()));
     let agent = Agent::builder("a").model(model.clone()).build().unwrap();
@@ -283,7 +283,7 @@ async fn an_agent_alone_streams_and_is_cancelled_with_its_handle() {
 }
 
 #[tokio::test]
-async fn an_agent_without_a_model_runs_in_sessions_alone() {
+async fn an_agent_without_a_model_cannot_run_standalone() {
     let agent = Agent::builder("a").role(Role::CODING).build().unwrap();
     let refused = agent.execute(None, "hi").await.unwrap_err();
     assert!(matches!(refused, RequestError::NoModel(_)), "{refused}");
@@ -294,7 +294,7 @@ async fn an_agent_without_a_model_runs_in_sessions_alone() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_is_refused_with_what_is_wrong() {
+fn an_invalid_agent_is_refused_with_the_reason() {
     let model = || Arc::new(ScriptedModel::new());
     let refused = |agent: AgentBuilder| agent.build().unwrap_err().to_string();
     let said = refused(Agent::builder("no good"));

@@ -32,7 +32,7 @@ use crate::world::World;
 const MOST_DEATHS: u32 = 6;
 
 #[test]
-fn whole_sessions_keep_every_promise_whatever_happens() {
+fn simulated_sessions_keep_every_invariant() {
     let number = |name: &str, otherwise: u64| {
         let given = std::env::var(name).ok();
         given.map_or(otherwise, |text| text.parse().unwrap())

@@ -62,7 +62,7 @@ cassette = "hello.cassette"
 "#;
 
 #[test]
-fn a_file_says_everything_that_a_case_may_hold() {
+fn every_field_of_a_case_is_parsed() {
     let file = EvalFile::from_toml(FULL).unwrap();
     insta::assert_debug_snapshot!(file.judge);
     let shown = file.cases.iter().map(|case| {
@@ -91,7 +91,7 @@ fn a_file_says_everything_that_a_case_may_hold() {
 }
 
 #[test]
-fn a_fault_is_told_with_its_line_and_what_to_do() {
+fn parse_errors_name_the_line_and_the_fix() {
     let case = "[[case]]\nname = 'a'\nmessage = 'b'\n";
     let texts = [
         ("", "nothing"),
@@ -173,7 +173,7 @@ fn a_fault_is_told_with_its_line_and_what_to_do() {
 }
 
 #[test]
-fn what_cannot_fail_is_refused() {
+fn cases_and_checks_that_cannot_fail_are_refused() {
     for (line, told) in [
         ("pass_rate = 0\ncheck = [{ max_turns = 1 }]", "above 0"),
         ("check = [{ contains = '' }]", "`contains` is empty"),
@@ -186,7 +186,7 @@ fn what_cannot_fail_is_refused() {
 }
 
 #[test]
-fn a_schema_is_read_from_the_folder_of_the_file_and_a_large_file_not_at_all() {
+fn a_schema_path_is_relative_to_the_file_and_unreadable_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("evals.toml");
     std::fs::write(folder.path().join("place.json"), r#"{"type":"object"}"#).unwrap();
@@ -212,7 +212,7 @@ fn a_schema_is_read_from_the_folder_of_the_file_and_a_large_file_not_at_all() {
 
 proptest! {
     #[test]
-    fn a_case_that_is_written_is_read_as_it_was(
+    fn a_case_round_trips_through_toml(
         name in "[^\u{0}]{1,20}[a-z]", message in ".{0,40}[a-z]", text in ".{0,30}",
         times in proptest::option::of(0_u32..5), number in any::<i64>(), rate in 1_u8..=10,
     ) {
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_taken_or_refused_with_a_line(text in "(?s)(\\[\\[case\\]\\]|name|message|check|[a-z=\\[\\]{}'\n0-9.,-]){0,60}") {
+    fn any_text_is_parsed_or_refused_with_its_line(text in "(?s)(\\[\\[case\\]\\]|name|message|check|[a-z=\\[\\]{}'\n0-9.,-]){0,60}") {
         if let Err(fault) = EvalFile::from_toml(&text) {
             let told = fault.to_string();
             prop_assert!(told.starts_with("line ") || matches!(fault, FileFault::Empty), "{}", told);

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_known_as_one_of_an_eval() {
+    fn a_new_session_is_recognized_as_an_eval_session() {
         let session = new_session().unwrap();
         assert!(neuraxis_engine::is_session_of_eval(&session), "{session}");
     }

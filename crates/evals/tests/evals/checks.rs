@@ -111,7 +111,7 @@ async fn every_check_passes_and_fails() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_is_not_little() {
+async fn an_unpriced_model_or_a_non_json_answer_fails_its_check() {
     let model = ScriptedModel::new().then(reply::text("Hello."));
     let case = Case::new("a", "Hello")
         .check(Check::max_cost(MicroUsd(1_000_000)))
@@ -128,7 +128,7 @@ async fn what_is_not_known_is_not_little() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_a_schema_is_not_quoted_at_length_nor_with_secrets() {
+async fn a_schema_violation_is_reported_briefly_and_redacted() {
     let long = json!({"city": "x".repeat(5_000)}).to_string();
     let secret = json!({"city": "canary"}).to_string();
     let name = json!({"canary": "x"}).to_string();
@@ -152,7 +152,7 @@ async fn what_does_not_fit_a_schema_is_not_quoted_at_length_nor_with_secrets() {
 }
 
 #[tokio::test]
-async fn a_price_without_a_count_is_not_little_either() {
+async fn max_cost_fails_when_the_provider_reports_no_usage() {
     let uncounted = Reply {
         usage: Usage::UNKNOWN,
         ..reply::text("Hello.")

@@ -17,7 +17,7 @@ async fn report(cases: &[(&str, &str)]) -> Report {
 }
 
 #[tokio::test]
-async fn cases_are_compared_by_their_names() {
+async fn cases_are_compared_by_name() {
     let earlier = report(&[
         ("a", "yes"),
         ("b", "yes"),
@@ -49,7 +49,7 @@ async fn cases_are_compared_by_their_names() {
 }
 
 #[tokio::test]
-async fn what_nobody_could_tell_of_before_is_no_failure_to_be_as_bad_as() {
+async fn a_failure_without_a_previous_verdict_is_a_new_failure() {
     let now = report(&[("a", "yes"), ("b", "no"), ("c", "no"), ("d", "yes")]).await;
     let mut before = now.clone();
     for (case, status) in before.cases.iter_mut().zip([
@@ -72,7 +72,7 @@ async fn what_nobody_could_tell_of_before_is_no_failure_to_be_as_bad_as() {
 }
 
 #[tokio::test]
-async fn cases_of_one_name_are_compared_in_their_order() {
+async fn cases_with_the_same_name_are_compared_in_order() {
     let report = report(&[("a", "yes"), ("a", "no")]).await;
     let comparison = report.compare(&report);
     assert_eq!(
@@ -83,7 +83,7 @@ async fn cases_of_one_name_are_compared_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_report_is_read_as_it_was_written_and_another_format_is_refused() {
+async fn a_report_round_trips_and_another_format_is_refused() {
     let written = report(&[("a", "yes"), ("b", "no")]).await;
     assert_eq!(Report::from_json(&written.to_json()).unwrap(), written);
     assert_eq!(written.cases[1].status, CaseStatus::Failed);

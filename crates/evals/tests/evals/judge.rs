@@ -29,7 +29,7 @@ async fn judged(judgment: impl Fn() -> Script + Send + Sync + 'static) -> Report
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_judge_passes_or_fails_with_its_reason() {
+async fn a_judge_passes_or_fails_a_check_with_its_reason() {
     for (passed, verdict) in [(true, CheckOutcome::Passed), (false, CheckOutcome::Failed)] {
         let report = judged(move || {
             reply::text(format!(r#"{{"reason":"It does.","passed":{passed}}}"#)).into()
@@ -46,7 +46,7 @@ async fn a_judge_passes_or_fails_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_reason_of_a_judge_is_without_what_is_taken_out_of_reports() {
+async fn the_reason_of_a_judge_is_redacted() {
     let judgment =
         || -> Script { reply::text(r#"{"reason":"It says canary.","passed":false}"#).into() };
     let report = judged(judgment).await;
@@ -55,7 +55,7 @@ async fn the_reason_of_a_judge_is_without_what_is_taken_out_of_reports() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_judge_that_answers_nonsense_or_fails_gives_no_judgment() {
+async fn a_judge_that_fails_or_replies_with_nonsense_is_an_error() {
     let nonsense = || reply::text("I would say it passed.").into();
     let fails = || LlmError::new(LlmErrorKind::Unauthorized, "no such key").into();
     for judgment in [nonsense as fn() -> Script, fails] {
@@ -72,7 +72,7 @@ async fn a_judge_that_answers_nonsense_or_fails_gives_no_judgment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_judge_uses_is_in_the_totals_and_no_limit_of_the_run() {
+async fn the_usage_of_a_judge_is_added_to_the_report_totals() {
     let judgment = || -> Script {
         let passed = reply::text(r#"{"reason":"It does.","passed":true}"#);
         reply::using(passed, 100, 20).into()
@@ -87,7 +87,7 @@ async fn what_a_judge_uses_is_in_the_totals_and_no_limit_of_the_run() {
 }
 
 #[tokio::test]
-async fn without_the_agent_that_judges_that_is_an_error_of_the_case() {
+async fn a_missing_judge_agent_is_reported_by_name() {
     let model = ScriptedModel::always(reply::text("Hello."));
     let case = Case::new("a", "Hello?").check(Check::judge("It greets."));
     let report = crate::run(model, case).await;
@@ -101,7 +101,7 @@ async fn without_the_agent_that_judges_that_is_an_error_of_the_case() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_judge_is_told_with_where_that_stands() {
+async fn a_judge_role_that_policy_forbids_is_refused_with_the_setting_to_change() {
     let model = ScriptedModel::always(reply::text("Hello."));
     let orchestrator = crate::builder(model)
         .agent(judge().unwrap())

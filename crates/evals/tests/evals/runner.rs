@@ -20,7 +20,7 @@ fn yes() -> Check {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_attempts_run_at_a_time_than_are_allowed() {
+async fn no_more_attempts_run_at_once_than_jobs_allows() {
     let model = ScriptedModel::always(
         Script::from(reply::text("yes")).after(std::time::Duration::from_secs(1)),
     );
@@ -70,7 +70,7 @@ async fn a_case_passes_if_enough_of_its_attempts_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_provider_is_an_error_of_its_case_and_of_no_other() {
+async fn a_failing_provider_is_an_error_of_its_own_case_only() {
     let model = ScriptedModel::answering(|request| -> Script {
         match asked(request).as_str() {
             "fail" => LlmError::new(LlmErrorKind::Unauthorized, "the key is wrong").into(),
@@ -87,7 +87,7 @@ async fn a_failing_provider_is_an_error_of_its_case_and_of_no_other() {
 }
 
 #[tokio::test]
-async fn a_run_that_should_fail_can_be_wanted() {
+async fn a_case_can_expect_its_run_to_fail() {
     let failing = || ScriptedModel::new().then(LlmError::new(LlmErrorKind::Unauthorized, "no"));
     let wanted = neuraxis_core::FinishReason::Failed(String::new());
     let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
@@ -96,7 +96,7 @@ async fn a_run_that_should_fail_can_be_wanted() {
 }
 
 #[tokio::test]
-async fn a_run_without_an_answer_fails_whatever_else_is_as_it_should_be() {
+async fn a_run_without_an_answer_fails_unless_a_check_expects_how_it_ended() {
     let calling = || ScriptedModel::always(reply::calls([("weather", "{}")]));
     let case = || Case::new("a", "Hello").check(Check::tool_not_called("refund"));
     let report = run(calling(), case()).await;
@@ -116,7 +116,7 @@ async fn a_run_without_an_answer_fails_whatever_else_is_as_it_should_be() {
 }
 
 #[tokio::test]
-async fn a_failing_provider_is_an_error_where_a_check_wants_the_run_to_end_otherwise() {
+async fn a_failing_provider_is_an_error_when_a_check_expects_another_finish_reason() {
     let failing = ScriptedModel::new().then(LlmError::new(LlmErrorKind::Unauthorized, "no"));
     let wanted = neuraxis_core::FinishReason::Stop;
     let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
@@ -125,7 +125,7 @@ async fn a_failing_provider_is_an_error_where_a_check_wants_the_run_to_end_other
 }
 
 #[tokio::test]
-async fn what_was_not_recorded_is_an_error_though_a_check_wants_the_run_to_fail() {
+async fn a_missing_recording_is_an_error_even_when_a_check_expects_failure() {
     let stale = ScriptedModel::new().then(LlmError::new(LlmErrorKind::NotRecorded, "not there"));
     let wanted = neuraxis_core::FinishReason::Failed(String::new());
     let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
@@ -136,7 +136,7 @@ async fn what_was_not_recorded_is_an_error_though_a_check_wants_the_run_to_fail(
 }
 
 #[tokio::test]
-async fn a_reply_that_answers_nothing_is_an_error_whatever_checks_want() {
+async fn a_reply_recognized_as_no_answer_is_an_error_whatever_checks_expect() {
     let model = ScriptedModel::answering(|request| reply::text(asked(request)));
     let orchestrator = builder(model).build().unwrap();
     let cases = ["I am no model.\n\nAsk tools instead.", "yes"].map(|said| {
@@ -156,7 +156,7 @@ async fn a_reply_that_answers_nothing_is_an_error_whatever_checks_want() {
 }
 
 #[test]
-fn a_session_of_an_eval_is_known_by_its_id_and_a_name_that_begins_so_is_none() {
+fn an_eval_session_id_needs_both_the_prefix_and_a_uuid() {
     let is_of_eval = |id: &str| is_session_of_eval(&id.parse().unwrap());
     assert!(is_of_eval("eval-0199f3a1-0000-7000-8000-000000000001"));
     for other in [
@@ -169,7 +169,7 @@ fn a_session_of_an_eval_is_known_by_its_id_and_a_name_that_begins_so_is_none() {
 }
 
 #[tokio::test]
-async fn why_a_run_failed_is_without_what_is_taken_out_of_reports() {
+async fn the_reason_of_a_failed_run_is_redacted() {
     let ends = [
         neuraxis_core::FinishReason::Failed(String::new()),
         neuraxis_core::FinishReason::Stop,
@@ -189,7 +189,7 @@ async fn why_a_run_failed_is_without_what_is_taken_out_of_reports() {
 }
 
 #[tokio::test]
-async fn why_there_is_no_run_is_short_and_without_what_is_taken_out_of_reports() {
+async fn the_reason_for_a_missing_run_is_short_and_redacted() {
     let missing = format!("canary-{}.jsonl", "x".repeat(2_000));
     let case = Case::of("a", Source::Log(missing.into())).check(yes());
     let orchestrator = builder(ScriptedModel::new()).build().unwrap();
@@ -201,7 +201,7 @@ async fn why_there_is_no_run_is_short_and_without_what_is_taken_out_of_reports()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
+async fn a_stopped_eval_keeps_finished_cases_and_skips_the_rest() {
     let model = ScriptedModel::answering(|request| -> Script {
         match asked(request).as_str() {
             "hang" => Script::hanging(),
@@ -241,7 +241,7 @@ async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_is_shown_again_a_second_after_an_attempt_ended() {
+async fn a_report_is_shown_again_one_second_after_an_attempt_ends() {
     let model = ScriptedModel::answering(|request| -> Script {
         match asked(request).as_str() {
             "hang" => Script::hanging(),
@@ -272,7 +272,7 @@ async fn a_report_is_shown_again_a_second_after_an_attempt_ended() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_told_with_its_line_and_nothing_is_run() {
+async fn a_case_that_cannot_run_is_refused_with_its_line() {
     let orchestrator = builder(ScriptedModel::new()).build().unwrap();
     let evals = Evals::new(&orchestrator);
     for (line, told) in [
@@ -320,7 +320,7 @@ async fn what_cannot_be_run_is_told_with_its_line_and_nothing_is_run() {
 }
 
 #[tokio::test]
-async fn only_the_calls_that_a_case_approves_run_where_policy_asks() {
+async fn only_calls_approved_by_the_case_run_when_policy_requires_approval() {
     for (approved, runs) in [(None, 0), (Some(17), 1), (Some(18), 0)] {
         let model = ScriptedModel::new()
             .then(reply::calls([("refund", r#"{"order":17}"#)]))
@@ -347,7 +347,7 @@ async fn only_the_calls_that_a_case_approves_run_where_policy_asks() {
 }
 
 #[tokio::test]
-async fn an_approval_never_outweighs_a_denial() {
+async fn an_approval_never_overrides_a_policy_denial() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", "{}")]))
         .then(reply::text("yes"));
@@ -367,7 +367,7 @@ async fn an_approval_never_outweighs_a_denial() {
 }
 
 #[tokio::test]
-async fn a_stored_run_is_looked_at_without_a_model_and_once() {
+async fn a_stored_run_is_checked_once_and_without_a_model() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Delft"}"#)]))
         .then(reply::using(reply::text("Wet."), 100, 20));
@@ -411,7 +411,7 @@ async fn a_stored_run_is_looked_at_without_a_model_and_once() {
 }
 
 #[tokio::test]
-async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
+async fn a_case_made_from_a_run_passes_when_the_model_replies_the_same() {
     let model = || {
         ScriptedModel::new()
             .then(reply::text("Noted."))
@@ -454,7 +454,7 @@ async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_models_heard_while_a_run_was_at_work_is_left_out_of_its_case() {
+async fn a_case_made_from_a_run_reports_delivered_steering_as_left_out() {
     let second = std::time::Duration::from_secs(1);
     let slow = |text: &str| Script::from(reply::text(text)).after(second * 10);
     let model = || ScriptedModel::new().then(slow("Wet.")).then(slow("Nat."));

@@ -43,7 +43,7 @@ fn error(report: &Report, case: usize) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_another_role_answered_is_an_error_with_the_reason() {
+async fn a_run_answered_by_a_fallback_role_is_an_error_with_the_reason() {
     let orchestrator = flaky("down").build().unwrap();
     let yes = || Check::exact("yes");
     let named = Case::new("named", "down").check(yes());
@@ -70,7 +70,7 @@ async fn a_run_that_another_role_answered_is_an_error_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_role_judged_is_no_judgment() {
+async fn a_judgment_by_a_fallback_role_is_an_error() {
     let orchestrator = flaky("rubric").agent(judge().unwrap()).build().unwrap();
     let case = Case::new("a", "Hello?").check(Check::judge("It greets."));
     let report = Evals::new(&orchestrator).run(&[case]).await;
@@ -81,7 +81,7 @@ async fn what_another_role_judged_is_no_judgment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_its_model_failed_is_an_error_unless_a_check_wants_failed_calls() {
+async fn a_sub_agent_with_a_failing_model_is_an_error_unless_a_check_expects_failed_calls() {
     let helper = || {
         let helper = Agent::builder("helper").instructions("You help.");
         helper.tools_named::<String>([]).build().unwrap()
@@ -118,7 +118,7 @@ async fn an_agent_that_its_model_failed_is_an_error_unless_a_check_wants_failed_
 }
 
 #[tokio::test]
-async fn a_run_for_which_a_budget_had_nothing_left_is_an_error_whatever_checks_want() {
+async fn a_run_without_remaining_budget_is_an_error_whatever_checks_expect() {
     let policy = "plans.suite.day = { max_tokens = 100000 }\n";
     let policy = Policy::layered(PolicyConfig::from_toml(policy).unwrap()).unwrap();
     let model = ScriptedModel::always(reply::using(reply::text("yes"), 200_000, 0));
@@ -146,7 +146,7 @@ async fn a_run_for_which_a_budget_had_nothing_left_is_an_error_whatever_checks_w
 }
 
 #[tokio::test]
-async fn a_case_about_a_tool_server_without_tools_is_an_error_and_asks_no_model() {
+async fn a_case_naming_a_tool_server_without_tools_is_an_error_and_calls_no_model() {
     let refund = || Check::tool_not_called("shop__refund");
     for (tool, status) in [
         ("bank__pay", CaseStatus::Error),
@@ -174,7 +174,7 @@ async fn a_case_about_a_tool_server_without_tools_is_an_error_and_asks_no_model(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_surely_fails_is_no_error_though_nobody_can_tell_of_a_part_of_it() {
+async fn a_case_that_must_fail_is_failed_even_if_some_attempts_or_checks_are_errors() {
     let model = |answers: [&'static str; 3]| {
         let scripts = answers.map(|answer| match answer {
             "" => Script::from(LlmError::new(

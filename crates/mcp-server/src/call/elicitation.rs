@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_field_becomes_a_part_of_a_form() {
+    fn every_field_kind_becomes_a_form_property() {
         let choice = |value: &str| FieldChoice {
             value: value.to_owned(),
             title: value.to_uppercase(),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_question_is_put_whole() {
+    fn a_long_question_is_shown_in_full() {
         let question = Question::new("shop", format!("Which one?\n{}Or none?", "x ".repeat(900)));
         let form = form(&question);
         let Some(ElicitRequestParams::FormElicitationParams { message, .. }) = form else {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_no_form_has_is_left_to_whoever_asks() {
+    fn a_field_with_a_format_that_forms_lack_still_makes_a_form() {
         let time = FieldKind::Text {
             min: None,
             max: None,

@@ -35,7 +35,7 @@ fn refund() -> Arc<ScriptedTool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_needs_approval_is_put_to_the_person_with_exactly_its_arguments() {
+async fn a_call_that_needs_approval_is_shown_to_the_person_with_its_exact_arguments() {
     for era in &ERAS {
         let (model, tool, person) = (model(), refund(), Person::saying(approval()));
         let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
@@ -61,7 +61,7 @@ async fn a_call_that_needs_approval_is_put_to_the_person_with_exactly_its_argume
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_an_approval_lets_nothing_run() {
+async fn any_answer_other_than_an_approval_runs_no_tool() {
     for era in &ERAS {
         for answer in [
             json!({"action": "accept", "content": {"decision": "deny", "reason": "too much"}}),
@@ -90,7 +90,7 @@ async fn what_is_not_an_approval_lets_nothing_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_fails_to_ask_lets_nothing_run() {
+async fn no_call_runs_when_the_client_fails_to_ask() {
     let (model, tool) = (model(), refund());
     let person = Person::answering(|_| Err(ErrorData::internal_error("no window", None)));
     let (server, _) = server(&model, &[Arc::clone(&tool)]);
@@ -105,7 +105,7 @@ async fn a_client_that_fails_to_ask_lets_nothing_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_client_can_ask_nobody_the_call_is_denied() {
+async fn a_call_is_denied_when_the_client_cannot_ask() {
     for era in &ERAS {
         let (model, tool, person) = (model(), refund(), Person::absent());
         let (server, _) = server(&model, &[Arc::clone(&tool)]);
@@ -120,7 +120,7 @@ async fn where_the_client_can_ask_nobody_the_call_is_denied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_orchestrator_decides_later_the_run_is_left_waiting_and_says_for_what() {
+async fn a_run_left_for_a_later_decision_is_waiting_and_names_its_question() {
     let (model, tool) = (model(), refund());
     let orchestrator = builder(&model, &[Arc::clone(&tool)])
         .approver(Arc::new(DecideLater))
@@ -144,7 +144,7 @@ async fn where_the_orchestrator_decides_later_the_run_is_left_waiting_and_says_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_calls_are_asked_about_one_by_one_and_decided_one_by_one() {
+async fn several_calls_are_asked_about_and_decided_one_by_one() {
     for era in &ERAS {
         let model = ScriptedModel::new()
             .then(reply::calls([
@@ -191,7 +191,7 @@ fn two_slow_refunds() -> (Arc<ScriptedModel>, Arc<ScriptedTool>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_stays_open_while_the_call_runs_that_was_decided_before() {
+async fn a_question_stays_open_while_an_already_approved_call_runs() {
     let (model, tool) = two_slow_refunds();
     let person = Person::saying(approval()).thinking_for(Duration::from_secs(3));
     let (server, _) = server(&model, &[Arc::clone(&tool)]);
@@ -203,7 +203,7 @@ async fn a_question_stays_open_while_the_call_runs_that_was_decided_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_turn_asks_again() {
+async fn a_call_in_a_later_turn_asks_again() {
     for era in &ERAS {
         let model = ScriptedModel::new()
             .then(reply::calls([("refund", r#"{"order":1}"#)]))
@@ -225,7 +225,7 @@ async fn a_later_turn_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_client_is_asked_about_its_own_requests_alone() {
+async fn each_client_is_asked_only_about_its_own_requests() {
     for era in &ERAS {
         let model = ScriptedModel::answering(|request| {
             let sent = format!("{:?}", request.messages);
@@ -261,7 +261,7 @@ async fn each_client_is_asked_about_its_own_requests_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_nobody_would_read_are_not_put_to_anybody() {
+async fn arguments_too_long_to_show_are_denied_without_asking() {
     let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(70 * 1024));
     for era in &ERAS {
         let model = ScriptedModel::new()
@@ -289,7 +289,7 @@ fn assert_says_what_to_do(answer: &CallToolResponse) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_the_answer() {
+async fn without_mcp_sessions_a_question_is_a_result_and_only_its_own_state_is_accepted() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
     let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
     let served = connect(&server, &ERAS[1], &person).await;
@@ -353,7 +353,7 @@ async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_answers_lets_nothing_run_and_the_run_goes_on() {
+async fn an_unanswered_question_runs_no_tool_and_the_run_continues() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
     let (server, _) = server(&model, &[Arc::clone(&tool)]);
     let silent = crate::endings::Silent(person.clone());
@@ -367,7 +367,7 @@ async fn a_question_that_nobody_answers_lets_nothing_run_and_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_somebody_else_answers_is_withdrawn_and_the_call_has_its_result() {
+async fn a_call_returns_promptly_when_its_question_is_decided_elsewhere() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
     let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
     let silent = crate::endings::Silent(person.clone());
@@ -391,7 +391,7 @@ async fn a_question_that_somebody_else_answers_is_withdrawn_and_the_call_has_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on() {
+async fn a_run_holds_no_permit_while_a_person_decides_and_takes_one_to_continue() {
     for era in &ERAS {
         let model = ScriptedModel::new()
             .then(reply::calls([("refund", REFUND)]))
@@ -428,7 +428,7 @@ async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_has_a_place_while_the_next_question_is_asked() {
+async fn a_continuing_run_holds_its_permit_while_the_next_question_is_asked() {
     let (model, tool) = two_slow_refunds();
     let permits = Arc::new(Semaphore::new(1));
     let free = Arc::new(Mutex::new(Vec::new()));
@@ -448,7 +448,7 @@ async fn a_run_that_goes_on_has_a_place_while_the_next_question_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alone() {
+async fn a_run_resumed_elsewhere_holds_only_the_permit_it_was_given() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", REFUND)]))
         .then(Script::hanging());
@@ -479,7 +479,7 @@ async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alon
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_leaves_the_question_open_and_names_it() {
+async fn a_stopping_server_leaves_the_question_open_and_names_it() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
     let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
     let stopping = CancellationToken::new();
@@ -504,7 +504,7 @@ async fn a_server_that_stops_leaves_the_question_open_and_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_its_client_let_go_on_and_that_is_left_is_said_to_go_on() {
+async fn a_run_suspended_after_its_approval_is_reported_as_not_ended() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", REFUND)]))
         .then(Script::hanging());
@@ -524,7 +524,7 @@ async fn a_run_that_its_client_let_go_on_and_that_is_left_is_said_to_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_opens_the_states_of_another_whose_place_it_takes() {
+async fn a_server_accepts_the_answer_to_a_question_of_the_server_it_replaces() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
     let orchestrator = builder(&model, &[Arc::clone(&tool)]).build().unwrap();
     let states = RequestStates::default();
@@ -556,7 +556,7 @@ async fn a_server_opens_the_states_of_another_whose_place_it_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_while_asked_ends_the_run() {
+async fn a_client_that_disconnects_while_asked_ends_the_run() {
     let (model, tool) = (model(), refund());
     let (server, orchestrator) = server(&model, &[Arc::clone(&tool)]);
     let person = Person::saying(json!({"action": "accept"}));

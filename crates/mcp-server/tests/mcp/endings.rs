@@ -85,7 +85,7 @@ async fn cancelling_the_call_cancels_its_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_vanishes_mid_run_leaves_no_run_at_work() {
+async fn a_client_that_disconnects_mid_run_interrupts_the_run() {
     for era in &ERAS {
         let model = Arc::new(ScriptedModel::always(Script::hanging()));
         let (server, orchestrator) = server(&model, &[]);
@@ -103,7 +103,7 @@ async fn a_client_that_vanishes_mid_run_leaves_no_run_at_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_orchestrator_stops_no_run_is_cancelled_because_its_client_is_gone() {
+async fn a_lost_client_does_not_cancel_its_run_while_the_orchestrator_stops() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let (server, orchestrator) = server(&model, &[]);
     let stopping = CancellationToken::new();
@@ -118,7 +118,7 @@ async fn while_the_orchestrator_stops_no_run_is_cancelled_because_its_client_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_is_asked_any_more_a_run_is_cancelled_as_ever_once_its_client_is_gone() {
+async fn a_lost_client_still_cancels_its_run_after_asking_has_ended() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let (server, orchestrator) = server(&model, &[]);
     let until = CancellationToken::new();
@@ -134,7 +134,7 @@ async fn where_nobody_is_asked_any_more_a_run_is_cancelled_as_ever_once_its_clie
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answer_will_be() {
+async fn a_call_names_the_session_when_its_run_is_left_to_the_next_server() {
     for era in &ERAS {
         let model = Arc::new(ScriptedModel::always(Script::hanging()));
         let (server, orchestrator) = server(&model, &[]);
@@ -155,7 +155,7 @@ async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answe
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_told_to_stop_cancels_what_is_at_work_and_is_done() {
+async fn a_stopped_server_cancels_its_runs_and_ends() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let (server, orchestrator) = server(&model, &[]);
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
@@ -177,7 +177,7 @@ async fn who_is_told_to_stop_cancels_what_is_at_work_and_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_nothing_is_no_failure() {
+async fn a_client_that_sends_nothing_is_no_error() {
     let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
     let (ours, theirs) = tokio::io::duplex(64);
     let (input, output) = tokio::io::split(ours);

@@ -114,7 +114,7 @@ fn model() -> Arc<ScriptedModel> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_stays_open_for_hours_while_the_client_says_that_it_is_there() {
+async fn a_question_stays_open_for_hours_while_the_client_answers_pings() {
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
     let (server, orchestrator) = server(&model(), &[Arc::clone(&tool)]);
     let service = HttpService::new(server, CancellationToken::new());
@@ -142,7 +142,7 @@ async fn a_question_stays_open_for_hours_while_the_client_says_that_it_is_there(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_ended_is_answered_with_no_content() {
+async fn deleting_a_session_returns_no_content() {
     let (server, _orchestrator) = server(&model(), &[]);
     let service = HttpService::new(server, CancellationToken::new());
     let client = Posting::begin(service.clone()).await;
@@ -154,7 +154,7 @@ async fn a_session_that_is_ended_is_answered_with_no_content() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_asked_and_is_not_there_any_more_is_forgotten() {
+async fn a_run_is_cancelled_when_its_client_no_longer_answers_pings() {
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
     let (server, orchestrator) = server(&model(), &[Arc::clone(&tool)]);
     let service = HttpService::new(server, CancellationToken::new());

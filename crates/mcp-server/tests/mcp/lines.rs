@@ -69,7 +69,7 @@ impl Raw {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_that_are_no_messages_end_nothing() {
+async fn lines_that_are_not_messages_do_not_end_the_connection() {
     let mut raw = Raw::start();
     raw.initialize().await;
     for (id, line) in [
@@ -87,7 +87,7 @@ async fn lines_that_are_no_messages_end_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn json_that_is_no_message_is_told_so() {
+async fn json_that_is_not_a_message_returns_an_error() {
     let mut raw = Raw::start();
     raw.initialize().await;
     raw.send("[1, 2, 3]").await;
@@ -97,7 +97,7 @@ async fn json_that_is_no_message_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_too_long_is_dropped_and_not_kept() {
+async fn the_server_still_answers_after_a_line_that_is_too_long() {
     let mut raw = Raw::start();
     raw.initialize().await;
     let long = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
@@ -108,7 +108,7 @@ async fn a_line_that_is_too_long_is_dropped_and_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_begins_with_something_else_is_not_served() {
+async fn a_client_that_does_not_initialize_first_is_not_served() {
     let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
     let (ours, mut theirs) = tokio::io::duplex(1024);
     let (input, output) = tokio::io::split(ours);
@@ -123,7 +123,7 @@ async fn a_client_that_begins_with_something_else_is_not_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_keeps_nobody_from_ending() {
+async fn a_client_that_does_not_read_cannot_keep_serving_from_ending() {
     for (is_stopped, seconds) in [(false, 20), (true, 5)] {
         let long = reply::text("x".repeat(200 * 1024));
         let model = Arc::new(ScriptedModel::always(long));

@@ -33,7 +33,7 @@ fn asking() -> (Arc<AskingTool>, Arc<ScriptedModel>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_a_tool_is_put_to_the_person_and_the_answer_goes_back() {
+async fn a_question_of_a_tool_is_asked_and_the_tool_receives_the_answer() {
     for (answer, expected) in [
         (
             json!({"action": "accept", "content": {"size": 7}}),
@@ -61,7 +61,7 @@ async fn a_question_of_a_tool_is_put_to_the_person_and_the_answer_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_request_that_does_not_fit_is_asked_for_once_more() {
+async fn an_invalid_answer_is_asked_for_once_more() {
     let seven = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
     for (second, expected) in [(7, seven), (11, QuestionReply::Declined)] {
         let (tool, model) = asking();
@@ -83,7 +83,7 @@ async fn an_answer_to_a_request_that_does_not_fit_is_asked_for_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_declined_where_the_client_cannot_be_asked() {
+async fn a_question_of_a_tool_is_declined_when_the_client_cannot_be_asked() {
     for era in &ERAS {
         let (tool, model) = asking();
         let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
@@ -97,7 +97,7 @@ async fn it_is_declined_where_the_client_cannot_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_which_fits() {
+async fn without_mcp_sessions_the_tool_waits_for_a_call_with_a_valid_answer() {
     let (tool, model) = asking();
     let orchestrator = builder(&model, &[]).tool(Arc::clone(&tool) as _);
     let orchestrator = orchestrator.build().unwrap();
@@ -136,7 +136,7 @@ async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_whic
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without_an_answer() {
+async fn without_mcp_sessions_a_question_is_cancelled_when_the_client_never_returns() {
     let (tool, model) = asking();
     let orchestrator = builder(&model, &[]).tool(Arc::clone(&tool) as _);
     let orchestrator = orchestrator.build().unwrap();
@@ -157,7 +157,7 @@ async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
+async fn an_unanswered_question_of_a_tool_is_cancelled() {
     let (tool, model) = asking();
     // The run has a longer deadline than the question.
     let longer = PolicyConfig::from_toml("[modes.moderate]\ndeadline = '10m'\n").unwrap();
@@ -180,7 +180,7 @@ async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
     deprecated,
     reason = "the newest revision deprecates log messages, but most clients still use them"
 )]
-async fn a_client_that_asks_for_log_messages_hears_the_warnings_of_its_runs() {
+async fn a_client_that_enables_log_messages_receives_the_warnings_of_its_runs() {
     use rmcp::model::{LoggingLevel, SetLevelRequestParams};
     for (level, is_told) in [
         (None, false),
@@ -213,7 +213,7 @@ async fn a_client_that_asks_for_log_messages_hears_the_warnings_of_its_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pages_that_an_answer_cites_stand_in_its_structured_content() {
+async fn the_sources_an_answer_cites_are_in_its_structured_content() {
     let page = Source::new("https://a.example/one").titled("One");
     let output = ToolOutput::new(JsonText::string("It grows.")).with_source(page);
     let tool = ScriptedTool::always(spec("look").read_only(), Act::output(output));

@@ -72,7 +72,7 @@ async fn a_session_is_read_as_text_and_as_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_resource_is_not_found() {
+async fn an_unknown_resource_is_not_found() {
     for era in &ERAS {
         let (server, _) = world();
         let served = connect(&server, era, &Person::absent()).await;
@@ -131,7 +131,7 @@ async fn many_sessions_are_listed_in_pages_without_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_sees_and_enters_their_own_sessions_alone() {
+async fn an_owner_can_list_read_and_continue_only_their_own_sessions() {
     let (server, _) = world();
     let ada = connect(&server.clone().owner("ada"), &INITIALIZE, &Person::absent()).await;
     let bob = connect(&server.owner("bob"), &INITIALIZE, &Person::absent()).await;

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::support::{ERAS, INITIALIZE, Person, builder, connect, request, server, text, until};
 
 #[tokio::test(start_paused = true)]
-async fn each_agent_is_a_tool_in_both_eras() {
+async fn each_agent_is_a_tool_in_both_protocol_eras() {
     for era in &ERAS {
         let model = Arc::new(ScriptedModel::new());
         let (server, _) = server(&model, &[]);
@@ -37,7 +37,7 @@ async fn each_agent_is_a_tool_in_both_eras() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_text_and_what_is_known_of_its_run_and_its_session_goes_on() {
+async fn an_answer_is_text_with_structured_run_data_and_its_session_continues() {
     for era in &ERAS {
         let model = ScriptedModel::new()
             .then(reply::using(reply::text("Ada."), 20, 3))
@@ -84,7 +84,7 @@ fn fits_its_schema(tool: &rmcp::model::Tool, content: &serde_json::Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_agent_of_a_tool_answers() {
+async fn a_call_of_an_agent_tool_runs_that_agent() {
     let model = Arc::new(ScriptedModel::always(reply::text("Found.")));
     let (server, _) = server(&model, &[]);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
@@ -95,7 +95,7 @@ async fn the_agent_of_a_tool_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_arguments_come_back_as_an_error_that_names_them() {
+async fn invalid_arguments_return_an_error_that_names_them() {
     let model = Arc::new(ScriptedModel::new());
     let (server, orchestrator) = server(&model, &[]);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
@@ -149,7 +149,7 @@ async fn wrong_arguments_come_back_as_an_error_that_names_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_there_is_not_is_an_error_of_the_protocol_that_names_those_there_are() {
+async fn an_unknown_tool_is_a_protocol_error_that_names_the_known_tools() {
     for era in &ERAS {
         let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
         let served = connect(&server, era, &Person::absent()).await;
@@ -167,7 +167,7 @@ async fn a_tool_that_there_is_not_is_an_error_of_the_protocol_that_names_those_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_busy_takes_no_second_message() {
+async fn a_busy_session_accepts_no_second_message() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let (server, _) = server(&model, &[]);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
@@ -191,7 +191,7 @@ async fn a_session_that_is_busy_takes_no_second_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_fails_is_an_error_that_says_so() {
+async fn a_failed_run_is_reported_as_an_error() {
     // Without a script, the model fails.
     let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
@@ -203,7 +203,7 @@ async fn a_run_that_fails_is_an_error_that_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_came_to_its_limit_or_to_no_model_is_an_error_though_it_is_done() {
+async fn a_run_that_reaches_its_limit_or_no_model_is_an_error_even_when_done() {
     let config = PolicyConfig::from_toml("modes.moderate.max_turns = 1\n").unwrap();
     for (last, is_error) in [("", true), ("A door.", false)] {
         let model = ScriptedModel::new()
@@ -234,7 +234,7 @@ async fn a_run_that_came_to_its_limit_or_to_no_model_is_an_error_though_it_is_do
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_and_tools_are_told_as_progress_that_rises() {
+async fn turns_and_tool_calls_are_reported_as_increasing_progress() {
     for era in &ERAS {
         let model = ScriptedModel::new()
             .then(reply::calls([("look", "{}")]))
@@ -273,7 +273,7 @@ async fn turns_and_tools_are_told_as_progress_that_rises() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_choose_among_the_modes_that_they_are_given() {
+async fn clients_can_choose_only_among_the_modes_they_are_given() {
     let model = Arc::new(ScriptedModel::always(reply::text("Yes.")));
     let (server, _) = server(&model, &[]);
     let server = server.modes([Mode::EXPLORATORY]);
@@ -288,7 +288,7 @@ async fn clients_choose_among_the_modes_that_they_are_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_needs_a_place_and_gives_it_back() {
+async fn a_run_needs_a_permit_and_releases_it() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let (server, _) = server(&model, &[]);
     let permits = Arc::new(Semaphore::new(1));
@@ -309,7 +309,7 @@ async fn a_run_needs_a_place_and_gives_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_a_part_of_the_trace_that_its_call_names() {
+async fn a_run_joins_the_trace_named_by_its_call() {
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     for era in &ERAS {
         let model = Arc::new(ScriptedModel::new().then(reply::text("Ada.")));
@@ -327,7 +327,7 @@ async fn a_run_is_a_part_of_the_trace_that_its_call_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_request_is_given_as_it_is_admitted_its_tools_have() {
+async fn tools_receive_the_context_added_when_a_request_is_admitted() {
     let tool = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_run_is_left_by_the_last_of_its_clients_where_none_was_told_its_end() {
+    async fn a_run_is_abandoned_by_its_last_client_if_none_was_sent_its_end() {
         let orchestrator = Orchestrator::builder()
             .model(Role::REASONING, Arc::new(ScriptedModel::new()))
             .store(Arc::new(MemoryStore::new()))
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_told_before_a_run_went_on_does_not_count() {
+    async fn an_end_sent_before_the_run_resumed_does_not_count() {
         let orchestrator = Orchestrator::builder()
             .model(Role::REASONING, Arc::new(ScriptedModel::new()))
             .store(Arc::new(MemoryStore::new()))

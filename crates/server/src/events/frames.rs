@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_of_one_run_share_what_is_encoded_and_those_of_others_do_not() {
+    fn listeners_of_one_run_share_encoded_frames_and_those_of_others_do_not() {
         let shared = Arc::<SharedFrames>::default();
         let [run, other] = [1, 2].map(|id| RunId(Uuid::from_u128(id)));
         let [one, two] = [run, run].map(|run| SharedFrames::of_run(&shared, run));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_encoded_is_bounded() {
+    fn stored_encoded_frames_are_bounded() {
         let shared = Arc::<SharedFrames>::default();
         let run = RunId(Uuid::nil());
         let [one, _two] = [run, run].map(|run| SharedFrames::of_run(&shared, run));

@@ -220,7 +220,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_that_are_there_at_once_are_sent_in_one_piece_and_large_ones_in_several() {
+    async fn available_events_are_sent_in_one_piece_and_large_ones_in_several() {
         let mut small = sent(stream::iter((0..3).map(|offset| delta(offset, "x"))));
         let piece = next(&mut small).await.unwrap();
         assert_eq!(piece.matches("event: text_delta\n").count(), 3);
@@ -237,13 +237,13 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_came_before_the_last_record_that_a_client_had_is_left_out() {
+    async fn events_before_the_last_record_of_the_client_are_left_out() {
         let mut old = after(Seq(4), stream::iter([delta(0, "x")]));
         assert_eq!(next(&mut old).await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_comment_is_sent_when_nothing_came_for_a_while_and_only_then() {
+    async fn a_comment_is_sent_only_after_a_period_without_events() {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let mut stream = sent(stream::poll_fn(move |cx| receiver.poll_recv(cx)));
         let began = Instant::now();
@@ -258,7 +258,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_for_too_long_hears_so_last_and_is_counted() {
+    async fn a_client_that_reads_nothing_for_too_long_is_sent_dropped_and_counted() {
         let events = stream::iter((0..9).map(|offset| delta(offset, &"x".repeat(PIECE_BYTES))));
         let mut stream = sent(events);
         let metrics = stream.metrics.clone();
@@ -281,7 +281,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_whose_connection_is_closed_is_counted_if_it_took_nothing() {
+    async fn a_closed_connection_counts_as_dropped_only_if_its_client_was_not_reading() {
         for (waited, expected) in [(PATIENCE, "1"), (Duration::from_secs(1), "0")] {
             let mut stream = sent(stream::iter([delta(0, "x")]).chain(stream::pending()));
             let metrics = stream.metrics.clone();

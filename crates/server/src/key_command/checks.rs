@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_characters_that_cannot_be_seen_are_escaped() {
+    fn only_invisible_characters_are_escaped() {
         assert_eq!(visible("Ada's \"a\\b\""), "Ada's \"a\\b\"");
         assert_eq!(visible("a\nb\u{202e}"), r"a\nb\u{202e}");
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_expires_after_a_time_or_with_a_day() {
+    fn a_key_expires_after_a_duration_or_on_a_date() {
         let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         for (text, expected) in [
             ("30d", "2026-03-31T12:00:00Z"),

@@ -22,7 +22,7 @@ async fn a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
+async fn an_added_or_revoked_key_takes_effect_within_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());
     let keys = Keys::open(file.clone()).unwrap();
@@ -44,7 +44,7 @@ async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
 }
 
 #[test]
-fn which_keys_came_changed_and_went_is_known() {
+fn changed_and_removed_keys_are_detected() {
     let make = |owner: &str| ServerKey::make(owner, [], SystemClock.now()).unwrap().0;
     let (kept, mut changed, dropped) = (make("ada"), make("bob"), make("cyd"));
     let before = vec![kept.clone(), changed.clone(), dropped.clone()];
@@ -60,7 +60,7 @@ fn which_keys_came_changed_and_went_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_named_has_to_be_there_and_lets_nobody_in_before_it_holds_a_key() {
+async fn a_named_key_file_must_exist_and_admits_no_one_until_it_holds_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());
     let missing = Keys::open_named(file.clone());
@@ -77,7 +77,7 @@ async fn a_file_that_is_named_has_to_be_there_and_lets_nobody_in_before_it_holds
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_expired_revoked_and_missing_keys_are_refused_with_the_same_words() {
+async fn unknown_expired_revoked_and_missing_keys_are_refused_with_the_same_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());
     let (revoked, first) = add(&file, "ada");
@@ -95,7 +95,7 @@ async fn unknown_expired_revoked_and_missing_keys_are_refused_with_the_same_word
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_that_happens_to_the_file_lets_anybody_else_in() {
+async fn a_damaged_or_deleted_key_file_admits_no_other_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());
     let (_, text) = add(&file, "ada");
@@ -120,7 +120,7 @@ async fn nothing_that_happens_to_the_file_lets_anybody_else_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_keys_are_bounded_and_a_right_one_passes_all_the_same() {
+async fn wrong_keys_are_rate_limited_and_a_valid_one_still_passes() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());
     let (_, text) = add(&file, "ada");
@@ -136,7 +136,7 @@ async fn wrong_keys_are_bounded_and_a_right_one_passes_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_key_was_used_for_is_counted_over_changes_of_other_keys() {
+async fn the_request_count_of_a_key_survives_changes_to_other_keys() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path());
     let (mut made, text) = ServerKey::make("ada", [], SystemClock.now()).unwrap();

@@ -254,7 +254,7 @@ mod tests {
     const PNG: &str = "iVBORw0KGgoAAAANSUhEUg==";
 
     #[test]
-    fn content_of_both_dialects_becomes_the_same_parts() {
+    fn content_of_both_api_formats_becomes_the_same_parts() {
         let image = format!("data:image/png;base64,{PNG}");
         let chat = json!([{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": image}}]);
         let flat = json!([{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": image}]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_is_its_content_says_whatever_its_url_does() {
+    fn the_type_of_a_file_comes_from_its_content_not_its_url() {
         for head in [
             "data:image/jpeg;base64",
             "data:image/png;charset=utf-8;base64",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_files_are_counted_among_the_files_of_a_message() {
+    fn text_files_count_towards_the_attachment_limit_of_a_message() {
         let file =
             json!({"type": "file", "file": {"file_data": "data:text/plain;base64,aGVsbG8="}});
         let flat = json!({"type": "input_file", "file_data": "data:text/plain;base64,aGVsbG8="});
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_content_is_named_by_its_place() {
+    fn invalid_content_is_refused_with_its_path() {
         for (content, place) in [
             (json!([{"type": "text"}]), "messages[0].content[0].text"),
             (json!(["Hi."]), "messages[0].content[0].type"),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_named_by_its_type_where_only_text_is_taken() {
+    fn non_text_content_is_refused_by_type_when_only_text_is_allowed() {
         for kind in ["input_image", "input_file"] {
             let content = json!([{"type": kind, "file_id": "file-1"}]);
             let content: Content = serde_json::from_value(content).unwrap();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_beside_each_other_do_not_run_together_and_the_pieces_of_an_answer_do() {
+    fn adjacent_texts_are_separated_and_the_pieces_of_an_answer_are_joined() {
         let content = |texts: &[&str]| -> Content {
             let parts = texts
                 .iter()
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_json_where_it_is_and_a_text_otherwise() {
+    fn a_result_is_parsed_as_json_or_else_taken_as_text() {
         assert_eq!(result(r#"{"n": 1}"#).as_str(), r#"{"n": 1}"#);
         assert_eq!(result("3 degrees").as_str(), r#""3 degrees""#);
     }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_tool_must_be_called_is_read_in_every_form() {
+    fn every_form_of_tool_choice_is_read() {
         let named = || Some(ToolChoice::Named("weather".parse().unwrap()));
         for (choice, expected) in [
             (json!(null), None),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_tools_that_a_choice_of_some_names_are_offered() {
+    fn only_the_tools_named_by_allowed_tools_are_offered() {
         let tool = |name: &str| json!({"type": "function", "name": name});
         let sent = || -> Vec<ToolIn> {
             let tools = json!([tool("weather"), tool("news")]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_the_answer_is_read_nested_and_flat() {
+    fn the_answer_format_is_read_nested_and_flat() {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         let nested = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema, "strict": true}});
         let flat = json!({"type": "json_schema", "name": "Count", "schema": schema});

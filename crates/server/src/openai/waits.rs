@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hides_or_reorders_is_told_by_its_code_and_what_is_long_is_cut() {
+    fn invisible_and_reordering_characters_are_escaped_and_long_text_is_cut() {
         let text = "{\"a\": \"x\u{202e}y\u{200b}\u{2028}z\n\"}";
         let told = r#"{"a": "x\u{202e}y\u{200b} z\u{a}"}"#;
         assert_eq!(shown(text, 100), told);

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_into_the_code_are_their_texts() {
+    fn doc_links_become_their_plain_text() {
         for (comment, expected) in [
             ("As [`X`](crate::X), or\n[`Y`].", "As `X`, or `Y`."),
             ("One.\n\nTwo\nlines.", "One.\n\nTwo lines."),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_never_null() {
+    fn a_skipped_optional_field_is_not_nullable_in_its_schema() {
         #[derive(JsonSchema)]
         #[expect(dead_code, reason = "its schema is looked at")]
         struct Shown {

@@ -66,7 +66,7 @@ fn paths_of(router: &Router) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_route_is_described_and_everything_described_is_a_route() {
+async fn every_route_is_described_and_every_description_has_a_route() {
     let (router, document) = (router(), read().await);
     let mut routed = paths_of(&router);
     assert!(routed.len() > 15, "nothing was read: {routed:?}");
@@ -92,7 +92,7 @@ async fn every_route_is_described_and_everything_described_is_a_route() {
 }
 
 #[tokio::test]
-async fn operations_have_names_of_their_own_and_each_part_of_a_path_is_described() {
+async fn operation_ids_are_unique_and_every_path_parameter_is_described() {
     let document = read().await;
     let mut seen = BTreeMap::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -122,7 +122,7 @@ async fn operations_have_names_of_their_own_and_each_part_of_a_path_is_described
 }
 
 #[tokio::test]
-async fn what_anybody_may_ask_is_refused_for_no_key() {
+async fn public_routes_document_no_key_errors() {
     let document = read().await;
     for (path, needs_key) in [("/healthz", false), ("/readyz", false), ("/metrics", true)] {
         let responses = &document["paths"][path]["get"]["responses"];
@@ -135,7 +135,7 @@ async fn what_anybody_may_ask_is_refused_for_no_key() {
 }
 
 #[tokio::test]
-async fn a_schema_is_the_same_whether_its_type_is_sent_or_read() {
+async fn a_type_has_the_same_schema_in_requests_and_responses() {
     // A type that is both sent and read appears in the document once, in the form that is sent.
     let mut schemas = schemas::Schemas::new();
     let mut both = 0;
@@ -164,7 +164,7 @@ async fn a_schema_is_the_same_whether_its_type_is_sent_or_read() {
 }
 
 #[tokio::test]
-async fn the_document_is_the_file_in_docs() {
+async fn the_document_matches_the_file_in_docs() {
     let text = serde_json::to_string_pretty(&read().await).unwrap() + "\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -139,7 +139,7 @@ mod tests {
 
     /// Both servers run in containers, as process 1.
     #[tokio::test]
-    async fn two_servers_that_archive_the_same_session_write_into_no_common_file() {
+    async fn two_servers_archiving_the_same_session_do_not_share_a_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let of_other = format!(".old.jsonl.{}", std::process::id());
         let of_other = folder.path().join(of_other);
@@ -152,7 +152,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn what_is_archived_is_read_by_the_user_of_the_server_alone() {
+    async fn archived_files_are_readable_only_by_the_user_of_the_server() {
         use std::os::unix::fs::PermissionsExt;
 
         let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_archived_leaves_no_part_of_a_file_behind() {
+    async fn a_failed_archive_leaves_no_partial_file() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("old.jsonl/taken")).unwrap();
         let written = write(folder.path(), "old.jsonl", "whole").await;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_left_that_was_killed_while_it_wrote_is_removed_once_it_is_old() {
+    fn an_old_partial_file_of_a_killed_server_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let part = folder.path().join(format!(".{}.part", UuidV7.new_id()));
         let others = ["old.jsonl", ".notes.part"].map(|name| folder.path().join(name));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_is_said_by_the_clock_that_is_behind() {
+    fn session_age_is_measured_by_the_clock_that_is_behind() {
         for (shared, expected) in [(None, 4), (Some(3), 2), (Some(9), 4)] {
             let reading = Reading::new(hours(5), shared.map(hours));
             assert_eq!(reading.old_before(HOUR), Some(hours(expected)));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_and_a_machine_that_slept_cost_one_look_and_never_two_in_a_row() {
+    fn a_clock_jump_or_a_sleep_skips_one_check_and_never_two_in_a_row() {
         let began = Instant::now();
         let mut clock = AgeClock::default();
         let mut observe = |elapsed: u32, said: i64| {

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_somebody_went_on_with_is_not_said_to_be_deleted() {
+    async fn a_session_that_is_used_again_is_not_reported_as_deleted() {
         let store = Arc::new(MemoryStore::default());
         let [deleted, used]: [SessionId; 2] = ["deleted", "used"].map(|id| id.parse().unwrap());
         let session = Session::new(used.clone(), Timestamp::UNIX_EPOCH);

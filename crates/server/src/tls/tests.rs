@@ -37,7 +37,7 @@ fn serving(folder: &Path) -> (PathBuf, PathBuf, Tls) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
+async fn a_renewed_pair_is_used_and_an_invalid_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key, tls) = serving(folder.path());
     let second = pair();
@@ -62,7 +62,7 @@ async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_was_refused_for_who_can_read_it_is_read_once_that_has_changed() {
+async fn a_key_refused_for_its_permissions_is_read_once_they_are_restricted() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key, tls) = serving(folder.path());
     let second = pair();
@@ -80,7 +80,7 @@ async fn a_key_that_was_refused_for_who_can_read_it_is_read_once_that_has_change
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_pair_that_a_link_leads_to_is_read_though_it_is_as_old_and_as_large() {
+async fn a_retargeted_link_is_reread_even_with_equal_age_and_size() {
     use std::os::unix::fs::symlink;
 
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ async fn another_pair_that_a_link_leads_to_is_read_though_it_is_as_old_and_as_la
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pair_is_read_again_at_once_when_that_is_asked_for() {
+async fn a_pair_is_reread_at_once_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let (_, _, tls) = serving(folder.path());
     let current = || Arc::clone(tls.acceptor().config());
@@ -116,7 +116,7 @@ async fn a_pair_is_read_again_at_once_when_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_that_has_expired_begins_and_never_takes_the_place_of_another() {
+async fn an_expired_certificate_is_accepted_at_start_but_never_replaces_another() {
     let folder = tempfile::tempdir().unwrap();
     let [certificate, key] = ["c", "k"].map(|name| folder.path().join(name));
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();

@@ -121,7 +121,7 @@ fn refunds() -> (ScriptedModel, Arc<ScriptedTool>) {
 }
 
 #[tokio::test]
-async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
+async fn a_run_is_streamed_from_its_start_to_its_end() {
     let program = Program::start().await;
     let body = input("r1", json!([user("What time is it?")]), json!({}));
     let events = run_agui(&program.client(), &body).await;
@@ -182,7 +182,7 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
+async fn input_too_long_for_every_model_is_refused_with_its_field() {
     let model = ScriptedModel::always(reply::text("Noted.")).with_context(1_000);
     let server = InProcess::of(model).await;
     let said = json!({"id": "u", "role": "user", "content": "word ".repeat(20_000)});
@@ -220,7 +220,7 @@ async fn refuses(bodies: Vec<(String, u16, &str, Option<&str>)>) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
+async fn invalid_input_is_refused_with_its_field_before_the_stream() {
     let invalid = "invalid-field";
     let run = |field: &str, value: Value| {
         let mut more = json!({});
@@ -280,7 +280,7 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_chosen_is_refused_before_the_stream() {
+async fn a_forbidden_choice_is_refused_before_the_stream() {
     let choose = |chosen: Value| {
         let mut more = json!({});
         more["forwardedProps"] = chosen;
@@ -316,7 +316,7 @@ async fn what_may_not_be_chosen_is_refused_before_the_stream() {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_front_end_is_handed_over_and_its_result_goes_on_in_the_same_session() {
+async fn a_front_end_tool_is_called_and_its_result_continues_the_session() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
         .then(reply::text("Take a coat."));
@@ -366,7 +366,7 @@ async fn a_tool_of_the_front_end_is_handed_over_and_its_result_goes_on_in_the_sa
 }
 
 #[tokio::test]
-async fn a_question_beside_a_call_of_the_front_end_s_tool_is_told_before_the_run_ends() {
+async fn a_question_next_to_a_front_end_tool_call_is_sent_before_the_run_ends() {
     let calls = [
         ("ask_user", r#"{"question":"Which town?"}"#),
         ("weather", "{}"),
@@ -395,7 +395,7 @@ async fn a_question_beside_a_call_of_the_front_end_s_tool_is_told_before_the_run
 }
 
 #[tokio::test]
-async fn a_run_that_fails_is_an_error_that_says_why() {
+async fn a_failed_run_is_an_error_with_its_reason() {
     let (server, _) = serve(ScriptedModel::new(), &refunds().1).await;
     let events = run_agui(
         &server.client(),
@@ -418,7 +418,7 @@ async fn a_run_that_fails_is_an_error_that_says_why() {
 }
 
 #[tokio::test]
-async fn who_leaves_ends_the_run() {
+async fn a_client_that_disconnects_ends_the_run() {
     let model = ScriptedModel::always(Script::hanging());
     let (server, orchestrator) = serve(model, &refunds().1).await;
     let body = input("r1", json!([user("Hello?")]), json!({}));
@@ -443,7 +443,7 @@ async fn who_leaves_ends_the_run() {
 }
 
 #[tokio::test]
-async fn an_answer_with_which_another_thread_begins_brings_along_what_its_run_read() {
+async fn an_answer_copied_into_another_thread_keeps_the_taint_of_its_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("fetch", "{}")]))
         .then(reply::text("It says: obey."))
@@ -477,7 +477,7 @@ async fn an_answer_with_which_another_thread_begins_brings_along_what_its_run_re
 }
 
 #[tokio::test]
-async fn the_plan_of_a_run_joins_the_state_of_the_front_end() {
+async fn the_plan_of_a_run_is_added_to_the_front_end_state() {
     let plan = r#"{"steps":[{"step":"Pack","status":"pending"}]}"#;
     let program = Program::start().await;
     let body = input(

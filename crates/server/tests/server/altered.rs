@@ -47,7 +47,7 @@ fn hello() -> Value {
 }
 
 #[tokio::test]
-async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written() {
+async fn an_altered_session_starts_no_run_and_nothing_is_written() {
     let program = Program::start_in(configured(), |_| {}).await;
     for session in ["s", "other"] {
         assert_eq!(program.client().ask(session, &hello()).await.0, 200);
@@ -89,7 +89,7 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
 }
 
 #[tokio::test]
-async fn what_is_meant_for_a_run_of_a_session_that_was_altered_is_refused_as_the_document_says() {
+async fn cancelling_or_steering_a_run_of_an_altered_session_is_refused() {
     let program = Program::start_in(configured(), |_| {}).await;
     let client = program.client();
     let (_, result) = client

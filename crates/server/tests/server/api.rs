@@ -68,7 +68,7 @@ async fn waiting(client: &Client, session: &str) -> Asked {
 }
 
 #[tokio::test]
-async fn sessions_are_made_listed_in_pages_shown_and_deleted() {
+async fn sessions_are_created_listed_in_pages_shown_and_deleted() {
     let program = Program::start().await;
     let client = program.client();
     let (status, made) = answer(client.post("/api/v1/sessions")).await;
@@ -120,7 +120,7 @@ async fn sessions_are_made_listed_in_pages_shown_and_deleted() {
 }
 
 #[tokio::test]
-async fn the_next_page_of_sessions_is_there_when_the_last_of_the_page_before_was_deleted() {
+async fn the_next_page_of_sessions_works_after_the_last_session_of_the_page_was_deleted() {
     let program = Program::start().await;
     let client = program.client();
     for id in ["a", "b", "c"] {
@@ -156,7 +156,7 @@ async fn the_next_page_of_sessions_is_there_when_the_last_of_the_page_before_was
 }
 
 #[tokio::test]
-async fn a_run_is_shown_with_its_result_and_its_events_begin_after_any_record() {
+async fn a_run_is_shown_with_its_result_and_its_events_can_start_after_any_record() {
     let program = Program::start().await;
     let client = program.client();
     let (_, result) = client
@@ -184,7 +184,7 @@ async fn a_run_is_shown_with_its_result_and_its_events_begin_after_any_record() 
 }
 
 #[tokio::test]
-async fn whoever_names_a_record_that_a_run_does_not_have_hears_so_and_misses_nothing() {
+async fn events_after_a_record_that_does_not_exist_are_refused_with_the_last_one() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let asked = waiting(&client, "s").await;
@@ -211,7 +211,7 @@ async fn whoever_names_a_record_that_a_run_does_not_have_hears_so_and_misses_not
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_decides() {
+async fn a_waiting_turn_names_each_pending_call_and_why_it_needs_approval() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let body = json!({"message": r#"current_time {"time_zone": "Asia/Tokyo"}"#});
@@ -233,7 +233,7 @@ async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_dec
 }
 
 #[tokio::test]
-async fn what_waits_is_listed_a_page_at_a_time() {
+async fn open_approvals_are_listed_in_pages() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let mut asked = Vec::new();
@@ -261,7 +261,7 @@ async fn what_waits_is_listed_a_page_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question() {
+async fn a_waiting_turn_continues_only_with_a_decision_on_its_own_question() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
@@ -330,7 +330,7 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
 }
 
 #[tokio::test]
-async fn a_question_whose_time_is_over_is_listed_no_more_and_a_decision_about_it_is_refused() {
+async fn an_expired_question_is_no_longer_listed_and_its_decision_is_refused() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
         .then(reply::text("Not refunded."));
@@ -371,7 +371,7 @@ async fn a_question_whose_time_is_over_is_listed_no_more_and_a_decision_about_it
 }
 
 #[tokio::test]
-async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
+async fn a_decision_needs_the_token_that_only_the_user_can_read() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
@@ -408,7 +408,7 @@ async fn nobody_decides_without_the_token_that_only_the_user_can_read() {
 }
 
 #[tokio::test]
-async fn a_denied_call_is_told_to_the_model_with_the_reason() {
+async fn the_result_of_a_denied_call_contains_the_reason() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
@@ -438,7 +438,7 @@ async fn a_denied_call_is_told_to_the_model_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
+async fn a_waiting_run_can_be_cancelled_and_a_later_approval_is_refused() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
@@ -464,7 +464,7 @@ async fn a_run_that_waits_is_cancelled_and_then_approved_in_vain() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
+async fn a_steering_message_joins_a_waiting_run() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();
     let Asked {
@@ -547,7 +547,7 @@ async fn a_message_sent_again_with_its_key_joins_the_run_once() {
 }
 
 #[tokio::test]
-async fn what_there_is_not_is_the_same_404_on_every_route() {
+async fn an_unknown_run_is_the_same_404_on_every_route() {
     let program = Program::start().await;
     let client = program.client();
     let nobody = "01955f00-7a00-7000-8000-000000000001";
@@ -577,7 +577,7 @@ async fn what_there_is_not_is_the_same_404_on_every_route() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_by_name() {
+async fn an_invalid_query_or_body_is_refused_with_its_problem_type() {
     let program = Program::start().await;
     let client = program.client();
     for path in [
@@ -617,7 +617,7 @@ async fn what_cannot_be_read_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn what_there_is_to_be_used_is_told() {
+async fn available_tools_models_agents_and_policy_are_listed() {
     let program = Program::start().await;
     let client = program.client();
     let (_, tools) = get(&client, "/api/v1/tools").await;

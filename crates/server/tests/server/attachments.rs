@@ -15,7 +15,7 @@ fn file(name: &str, content: &[u8]) -> Value {
 }
 
 #[tokio::test]
-async fn a_text_goes_with_the_message_and_its_name_is_told() {
+async fn a_text_attachment_is_sent_with_the_message_and_its_name() {
     let program = Program::start().await;
     let question =
         json!({"message": "What is to be bought?", "attachments": [file("list.txt", b"Milk.")]});
@@ -55,7 +55,7 @@ async fn a_file_without_words_is_a_message() {
 }
 
 #[tokio::test]
-async fn more_than_a_mebibyte_of_them_is_taken() {
+async fn attachments_of_more_than_one_mebibyte_are_accepted() {
     let program = Program::start().await;
     let text = vec![b'a'; 1024 * 1024];
     let question =
@@ -65,7 +65,7 @@ async fn more_than_a_mebibyte_of_them_is_taken() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_attached_is_refused_with_its_number_and_nothing_begins() {
+async fn an_invalid_attachment_is_refused_with_its_number_and_no_run_starts() {
     let program = Program::start().await;
     let large = vec![b'a'; 1024 * 1024 + 1];
     for (files, expected) in [
@@ -119,7 +119,7 @@ async fn what_cannot_be_attached_is_refused_with_its_number_and_nothing_begins()
 }
 
 #[tokio::test]
-async fn a_body_that_holds_more_than_one_message_may_is_refused_before_it_is_read() {
+async fn a_body_larger_than_a_message_may_be_is_refused_before_it_is_read() {
     let program = Program::start().await;
     let turn = program.client().turn("s", &json!({"message": "Look"}));
     let body = vec![b' '; 32 * 1024 * 1024 + 1];

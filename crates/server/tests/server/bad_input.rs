@@ -45,7 +45,7 @@ fn turn(client: &Client, body: impl Into<reqwest::Body>) -> RequestBuilder {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_says_where() {
+async fn a_body_that_is_not_json_is_refused_with_its_position() {
     let program = Program::start().await;
     let client = program.client();
     let deep = "[".repeat(10_000);
@@ -117,7 +117,7 @@ async fn a_body_of_the_wrong_form_names_the_field() {
 }
 
 #[tokio::test]
-async fn what_policy_does_not_know_or_allow_says_what_it_does() {
+async fn an_unknown_or_forbidden_mode_or_channel_is_refused_with_the_allowed_ones() {
     let program = Program::start().await;
     let client = program.client();
     let with = |name: &str, value: &str| {
@@ -143,7 +143,7 @@ async fn what_policy_does_not_know_or_allow_says_what_it_does() {
 }
 
 #[tokio::test]
-async fn an_agent_that_there_is_not_is_a_wrong_field_and_nothing_that_policy_refuses() {
+async fn an_unknown_agent_is_an_invalid_field_and_not_a_policy_refusal() {
     let program = Program::start().await;
     let turn = json!({"message": "hello", "agent": "nope"});
     let (status, problem) = answer(program.client().turn("s", &turn)).await;
@@ -155,7 +155,7 @@ async fn an_agent_that_there_is_not_is_a_wrong_field_and_nothing_that_policy_ref
 }
 
 #[tokio::test]
-async fn addresses_and_methods_that_are_not_there_are_problems_too() {
+async fn unknown_addresses_and_methods_are_problem_responses_too() {
     let program = Program::start().await;
     let client = program.client();
     let in_session = |id: &str| {
@@ -179,7 +179,7 @@ async fn addresses_and_methods_that_are_not_there_are_problems_too() {
 }
 
 #[tokio::test]
-async fn only_json_is_taken_as_json_and_only_one_mebibyte_of_it() {
+async fn only_json_of_up_to_one_mebibyte_is_accepted() {
     let program = Program::start().await;
     let client = program.client();
     let post = || {
@@ -208,7 +208,7 @@ async fn only_json_is_taken_as_json_and_only_one_mebibyte_of_it() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_compressed_is_not_called_bad_json() {
+async fn a_compressed_body_is_refused_for_its_encoding_and_not_as_bad_json() {
     let program = Program::start().await;
     let client = program.client();
     let zipped: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03";
@@ -229,7 +229,7 @@ async fn a_body_that_is_compressed_is_not_called_bad_json() {
 }
 
 #[tokio::test]
-async fn a_request_that_a_web_page_of_another_origin_makes_is_refused() {
+async fn a_request_from_a_web_page_of_another_origin_is_refused() {
     let program = Program::start().await;
     let client = program.client();
     let health = |name: &'static str, value: &str| client.get("/healthz").header(name, value);
@@ -266,7 +266,7 @@ async fn a_request_that_a_web_page_of_another_origin_makes_is_refused() {
 }
 
 #[tokio::test]
-async fn a_last_event_id_that_is_no_number_is_refused() {
+async fn a_last_event_id_that_is_not_a_number_is_refused() {
     let program = Program::start().await;
     let client = program.client();
     let after = |last: &str| {

@@ -10,7 +10,7 @@ use crate::support::gate::{Gate, gated_program, waiting_turn};
 const MESSAGES_OF_A_WHOLE_RUN: u64 = 4;
 
 #[tokio::test]
-async fn a_second_turn_of_a_busy_session_is_a_conflict_that_names_the_run() {
+async fn a_second_turn_of_a_busy_session_is_a_conflict_naming_the_run() {
     let (program, mut gate) = gated_program().await;
     let client = program.client();
     let mut frames = client.listen("s", &waiting_turn()).await;
@@ -39,7 +39,7 @@ async fn a_second_turn_of_a_busy_session_is_a_conflict_that_names_the_run() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_of_the_events_leaves_its_run_at_work() {
+async fn a_client_that_leaves_during_the_events_leaves_its_run_running() {
     let (program, mut gate) = gated_program().await;
     let frames = program.client().listen("s", &waiting_turn()).await;
     gate.reached().await;
@@ -48,7 +48,7 @@ async fn a_client_that_leaves_in_the_middle_of_the_events_leaves_its_run_at_work
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_its_json_came_leaves_its_run_at_work() {
+async fn a_client_that_leaves_before_its_json_arrives_leaves_its_run_running() {
     let (program, mut gate) = gated_program().await;
     let client = program.client();
     let asking = tokio::spawn(async move { client.ask("s", &waiting_turn()).await });

@@ -74,7 +74,7 @@ fn result_of(frames: &[Frame]) -> &Value {
 }
 
 #[tokio::test]
-async fn a_turn_waits_with_the_call_of_a_client_s_tool_and_goes_on_with_its_result_once() {
+async fn a_turn_waits_for_a_client_tool_and_continues_once_with_its_result() {
     let program = Program::start().await;
     let client = program.client();
     let call = handed(&client, "s", &turn()).await;
@@ -99,7 +99,7 @@ async fn a_turn_waits_with_the_call_of_a_client_s_tool_and_goes_on_with_its_resu
 }
 
 #[tokio::test]
-async fn the_model_is_told_why_a_client_s_tool_gave_nothing() {
+async fn the_error_of_a_client_tool_becomes_the_result_of_its_call() {
     let program = Program::start().await;
     let client = program.client();
     let call = handed(&client, "s", &turn()).await;
@@ -112,7 +112,7 @@ async fn the_model_is_told_why_a_client_s_tool_gave_nothing() {
 }
 
 #[tokio::test]
-async fn a_result_for_a_call_that_does_not_wait_is_refused_and_the_others_are_still_waited_for() {
+async fn a_result_for_a_call_that_is_not_waiting_is_refused_and_the_others_still_wait() {
     let model = ScriptedModel::new()
         .then(reply::calls([
             ("weather", r#"{"city": "Oslo"}"#),
@@ -153,7 +153,7 @@ async fn a_result_for_a_call_that_does_not_wait_is_refused_and_the_others_are_st
 }
 
 #[tokio::test]
-async fn a_result_that_comes_after_the_run_was_cancelled_is_refused() {
+async fn a_result_after_the_run_was_cancelled_is_refused() {
     let program = Program::start().await;
     let client = program.client();
     let call = handed(&client, "s", &turn()).await;
@@ -170,7 +170,7 @@ async fn a_result_that_comes_after_the_run_was_cancelled_is_refused() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_client_s_call_waits_over_a_restart_and_the_same_request_finds_it() {
+async fn a_client_tool_call_waits_through_a_restart_and_a_repeated_request_finds_it() {
     let program = Program::start().await;
     let client = program.client();
     let keyed = |client: &Client| client.turn("s", &turn()).header("idempotency-key", "k");
@@ -193,7 +193,7 @@ async fn a_client_s_call_waits_over_a_restart_and_the_same_request_finds_it() {
 }
 
 #[tokio::test]
-async fn tools_that_cannot_be_offered_are_refused_by_name() {
+async fn invalid_client_tools_are_refused_with_their_field() {
     let program = Program::start().await;
     let client = program.client();
     let many: Vec<Value> = (0..129)

@@ -41,7 +41,7 @@ fn allowed(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_the_answers() {
+async fn a_page_of_a_configured_origin_passes_preflight_and_can_read_the_answers() {
     let (program, key) = program(CONFIG).await;
     for path in ["/agui", "/v1/chat/completions", "/api/v1/sessions/s/turns"] {
         // A browser sends no key with it.
@@ -91,7 +91,7 @@ async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_t
 }
 
 #[tokio::test]
-async fn no_other_page_is_let_ask_or_read_whatever_it_calls_its_origin() {
+async fn a_page_of_any_other_origin_can_neither_send_requests_nor_read_answers() {
     let (program, key) = program(CONFIG).await;
     for origin in [
         "https://evil.example",
@@ -120,7 +120,7 @@ async fn no_other_page_is_let_ask_or_read_whatever_it_calls_its_origin() {
 }
 
 #[tokio::test]
-async fn without_origins_in_the_configuration_nothing_answers_a_preflight() {
+async fn preflight_is_refused_when_no_origins_are_configured() {
     let (program, _) = program("").await;
     let asked = preflight(&program, "/agui", FRONT_END).send().await;
     assert_eq!(asked.unwrap().status(), 403);
@@ -131,7 +131,7 @@ async fn without_origins_in_the_configuration_nothing_answers_a_preflight() {
 }
 
 #[tokio::test]
-async fn without_keys_no_page_of_another_origin_is_let_ask() {
+async fn without_keys_no_page_of_another_origin_passes_preflight() {
     let program = Program::start_in(folder_with(CONFIG), |_| {}).await;
     let asked = preflight(&program, "/agui", FRONT_END)
         .send()

@@ -24,14 +24,14 @@ fn passes(linter: &str, arguments: &[&str], file: &str) {
 
 #[test]
 #[ignore = "needs linters: run by cargo xtask test"]
-fn lint_the_compose_file_is_one() {
+fn lint_the_compose_file_is_valid() {
     let schema = ["--builtin-schema", "vendor.compose-spec"];
     passes("check-jsonschema", &schema, "restate.compose.yaml");
 }
 
 #[test]
 #[ignore = "needs linters: run by cargo xtask test"]
-fn lint_the_objects_are_ones_of_kubernetes() {
+fn lint_the_kubernetes_objects_are_valid() {
     passes(
         "kubernetes-validate",
         &["--strict"],
@@ -41,7 +41,7 @@ fn lint_the_objects_are_ones_of_kubernetes() {
 
 #[test]
 #[ignore = "needs linters: run by cargo xtask test"]
-fn lint_the_containerfile_is_one() {
+fn lint_the_containerfile_is_valid() {
     let linter = std::env::var_os("TEST_NEURAXIS_CONTAINER_LINTER").unwrap();
     let mut linter = Command::new(linter);
     let output = linter.arg("lint").arg(deploy("Containerfile")).output();
@@ -68,7 +68,7 @@ fn analyzed(arguments: &[&str]) -> std::process::Output {
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "needs systemd: run by cargo xtask test"]
-fn real_systemd_has_nothing_to_complain_of_in_the_unit() {
+fn real_systemd_accepts_the_unit_without_warnings() {
     let verified = analyzed(&["verify", "--man=no"]);
     // An unknown key is only a warning.
     let said = String::from_utf8_lossy(&verified.stderr);
@@ -81,7 +81,7 @@ fn real_systemd_has_nothing_to_complain_of_in_the_unit() {
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "needs systemd: run by cargo xtask test"]
-fn the_unit_exposes_next_to_nothing_by_the_measure_of_real_systemd() {
+fn real_systemd_rates_the_exposure_of_the_unit_as_low() {
     // The scale is from 0 (no exposure) to 100 (full exposure).
     let measured = analyzed(&["security", "--offline=true", "--threshold=20"]);
     let said = String::from_utf8_lossy(&measured.stdout);
@@ -89,7 +89,7 @@ fn the_unit_exposes_next_to_nothing_by_the_measure_of_real_systemd() {
 }
 
 #[test]
-fn the_container_is_built_by_a_toolchain_that_does_and_runs_as_nobody_special() {
+fn the_container_uses_the_required_toolchain_and_runs_as_an_unprivileged_user() {
     let text = fs::read_to_string(deploy("Containerfile")).unwrap();
     let manifest = fs::read_to_string(deploy("../Cargo.toml")).unwrap();
     let (_, needed) = manifest.split_once("rust-version = \"").unwrap();
@@ -125,7 +125,7 @@ fn the_container_is_built_by_a_toolchain_that_does_and_runs_as_nobody_special() 
 }
 
 #[test]
-fn the_configuration_for_kubernetes_is_one() {
+fn the_configuration_for_kubernetes_is_valid() {
     let text = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
     let (_, rest) = text.split_once("neuraxis.toml: |\n").unwrap();
     let lines = rest.lines().take_while(|line| *line != "---");
@@ -136,7 +136,7 @@ fn the_configuration_for_kubernetes_is_one() {
 }
 
 #[test]
-fn no_pod_gets_variables_of_the_services_beside_it() {
+fn no_pod_receives_environment_variables_of_neighboring_services() {
     let text = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
     let pods = text.matches("\n      containers:").count();
     let without = text.matches("\n      enableServiceLinks: false\n").count();
@@ -144,7 +144,7 @@ fn no_pod_gets_variables_of_the_services_beside_it() {
 }
 
 #[test]
-fn the_variables_of_the_compose_file_are_a_configuration() {
+fn the_variables_of_the_compose_file_are_a_valid_configuration() {
     let text = fs::read_to_string(deploy("restate.compose.yaml")).unwrap();
     let variables = text.lines().filter_map(|line| {
         let (name, value) = line.trim_start().split_once(": ")?;
@@ -177,7 +177,7 @@ fn all_pods_work_in_the_same_folder() {
 
 /// Each command's temporary folder is created in /tmp; without it, no command runs.
 #[test]
-fn each_container_with_a_read_only_root_has_a_tmp_that_can_be_written() {
+fn each_container_with_a_read_only_root_has_a_writable_tmp() {
     let pods = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
     let count = |text: &str| pods.matches(text).count();
     let closed = count("\n            readOnlyRootFilesystem: true\n");
@@ -194,7 +194,7 @@ fn each_container_with_a_read_only_root_has_a_tmp_that_can_be_written() {
 
 /// A new volume gets the owner of the image's folder, or root if there is none.
 #[test]
-fn each_volume_of_the_compose_file_is_a_folder_of_the_user_of_the_container() {
+fn each_volume_of_the_compose_file_belongs_to_the_user_of_the_container() {
     let image = fs::read_to_string(deploy("Containerfile")).unwrap();
     let (_, user) = image.split_once("\nUSER ").unwrap();
     let (user, _) = user.split_once(':').unwrap();
@@ -229,7 +229,7 @@ fn the_approval_key_belongs_to_the_user_of_the_container() {
 
 /// For a user that exists only while the unit runs, no file can be created beforehand.
 #[test]
-fn the_unit_gets_the_approval_key_from_systemd_and_is_not_started_again_in_vain() {
+fn the_unit_gets_the_approval_key_from_systemd_and_does_not_restart_on_exit_code_2() {
     let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
     assert!(unit.contains("\nDynamicUser=yes\n"), "{unit}");
     assert!(unit.contains("\nRestartPreventExitStatus=2\n"), "{unit}");

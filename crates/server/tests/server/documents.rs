@@ -166,7 +166,7 @@ async fn wrong_of(document: &str, commands: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_command_about_the_server_ends_with_code_0() {
+async fn every_documented_server_command_exits_with_code_0() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let blocks = blocks(&root).unwrap();
     let ours = || blocks.iter().filter(|block| is_of_server(block));

@@ -13,7 +13,7 @@ use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
 #[tokio::test]
-async fn a_run_that_fails_still_has_a_result_and_a_last_event() {
+async fn a_failed_run_still_has_a_result_and_a_last_event() {
     let refusal = || LlmError::new(LlmErrorKind::Unauthorized, "wrong key");
     let server = InProcess::of(ScriptedModel::new().then(refusal()).then(refusal())).await;
     let client = server.client();
@@ -27,7 +27,7 @@ async fn a_run_that_fails_still_has_a_result_and_a_last_event() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
+async fn a_store_failure_is_a_problem_response_that_names_no_store_details() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let model = ScriptedModel::always(reply::text("42"));
     let server = InProcess::start(model, store.clone()).await;
@@ -60,7 +60,7 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
 }
 
 #[tokio::test]
-async fn who_stops_a_run_twice_hears_that_it_ends_or_how_it_ended() {
+async fn cancelling_a_run_twice_is_accepted_or_reports_how_it_ended() {
     let server = InProcess::of(ScriptedModel::always(Script::hanging())).await;
     let client = server.client();
     let mut frames = client.listen("s", &json!({"message": "hello"})).await;
@@ -75,7 +75,7 @@ async fn who_stops_a_run_twice_hears_that_it_ends_or_how_it_ended() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_ends_a_hundred_streams_with_their_last_record() {
+async fn a_stopping_server_ends_a_hundred_streams_with_their_last_record() {
     let server = InProcess::of(ScriptedModel::always(Script::hanging())).await;
     let client = server.client();
     let mut streams = Vec::new();
@@ -97,7 +97,7 @@ async fn a_server_that_stops_ends_a_hundred_streams_with_their_last_record() {
 
 /// With a virtual clock: the runs have five seconds and do not end.
 #[tokio::test]
-async fn a_server_that_drains_leaves_its_runs_without_a_word_and_says_where_they_go_on() {
+async fn a_draining_server_leaves_its_runs_unfinished_and_names_where_the_answer_will_be() {
     let store = Arc::new(MemoryStore::new());
     let server = InProcess::start(ScriptedModel::always(Script::hanging()), store.clone()).await;
     let client = server.client();

@@ -15,7 +15,7 @@ async fn fork(client: &Client, run: &str, body: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as_it_is() {
+async fn a_fork_starts_a_session_with_the_conversation_and_leaves_the_old_one_unchanged() {
     let program = Program::start().await;
     let client = program.client();
     let (_, first) = client
@@ -75,7 +75,7 @@ async fn a_fork_begins_a_session_with_the_conversation_and_leaves_the_old_one_as
 }
 
 #[tokio::test]
-async fn files_go_with_the_message_of_a_fork_as_with_that_of_a_turn() {
+async fn a_fork_accepts_files_with_its_message_like_a_turn() {
     let program = Program::start().await;
     let client = program.client();
     let (_, first) = client
@@ -128,7 +128,7 @@ async fn files_go_with_the_message_of_a_fork_as_with_that_of_a_turn() {
 }
 
 #[tokio::test]
-async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
+async fn a_fork_is_limited_to_what_its_key_allows_for_a_turn() {
     let folder = tempfile::tempdir().unwrap();
     let narrower: [&[&str]; 4] = [
         &[],
@@ -164,7 +164,7 @@ async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
 }
 
 #[tokio::test]
-async fn a_fork_that_names_neither_has_the_channel_and_the_mode_of_its_run() {
+async fn a_fork_without_channel_or_mode_uses_those_of_its_run() {
     let program = Program::start().await;
     let client = program.client();
     let asked = json!({

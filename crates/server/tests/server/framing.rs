@@ -16,7 +16,7 @@ const EXPLAIN: &str =
 const TURN: &str = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
 #[tokio::test]
-async fn a_request_names_its_host_once() {
+async fn a_request_must_name_its_host_exactly_once() {
     let program = Program::start().await;
     for (request, title) in [
         (
@@ -56,7 +56,7 @@ async fn a_request_names_its_host_once() {
 
 /// As sent by the load balancer HAProxy by default.
 #[tokio::test]
-async fn a_probe_in_http_1_0_needs_no_host_and_nothing_else_does_without() {
+async fn only_an_http_1_0_probe_may_omit_the_host() {
     let program = Program::start().await;
     for (path, headers, status) in [
         ("/readyz", "", 200),
@@ -73,7 +73,7 @@ async fn a_probe_in_http_1_0_needs_no_host_and_nothing_else_does_without() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_refused_and_the_connection_closed() {
+async fn malformed_http_is_refused_and_the_connection_closed() {
     let program = Program::start().await;
     let too_long = format!(
         "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
@@ -112,7 +112,7 @@ async fn what_is_no_http_is_refused_and_the_connection_closed() {
 }
 
 #[tokio::test]
-async fn a_length_beside_chunks_smuggles_no_second_request_in() {
+async fn a_content_length_next_to_chunks_cannot_smuggle_in_a_second_request() {
     let program = Program::start().await;
     for framing in [
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -137,7 +137,7 @@ async fn a_length_beside_chunks_smuggles_no_second_request_in() {
 const CHUNKS: &str = "16\r\n{\"message\": \"hello\"}  \r\n0\r\n\r\n";
 
 #[tokio::test]
-async fn a_request_with_both_a_length_and_chunks_is_read_by_its_chunks_and_its_connection_closed() {
+async fn a_request_with_a_length_and_chunks_is_read_by_chunks_and_the_connection_closed() {
     let program = Program::start().await;
     let before = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
         Content-Length: 20\r\n\r\n{\"message\": \"hello\"}";
@@ -180,7 +180,7 @@ async fn a_request_with_both_a_length_and_chunks_is_read_by_its_chunks_and_its_c
 }
 
 #[tokio::test]
-async fn a_length_that_is_no_number_or_not_the_only_one_is_refused_and_the_connection_closed() {
+async fn an_invalid_or_duplicate_length_is_refused_and_the_connection_closed() {
     let program = Program::start().await;
     let spaces = " ".repeat(64);
     for framing in [
@@ -200,7 +200,7 @@ async fn a_length_that_is_no_number_or_not_the_only_one_is_refused_and_the_conne
 }
 
 #[tokio::test]
-async fn nothing_follows_a_request_in_chunks_on_its_connection() {
+async fn a_chunked_request_is_the_last_on_its_connection() {
     let program = Program::start().await;
     let request = format!("{TURN}Transfer-Encoding: chunked\r\n\r\n{CHUNKS}{HEALTH}");
     let answer = send(program.address(), request.as_bytes()).await;
@@ -210,7 +210,7 @@ async fn nothing_follows_a_request_in_chunks_on_its_connection() {
 }
 
 #[tokio::test]
-async fn one_length_said_twice_is_one_length() {
+async fn a_repeated_identical_content_length_is_accepted() {
     let program = Program::start().await;
     let request = format!(
         "{TURN}Content-Length: 20\r\nContent-Length: 20\r\n\r\n{{\"message\": \"hello\"}}{HEALTH}"
@@ -220,7 +220,7 @@ async fn one_length_said_twice_is_one_length() {
 }
 
 #[tokio::test]
-async fn a_length_over_the_limit_is_refused_before_the_body_comes() {
+async fn a_content_length_over_the_limit_is_refused_before_the_body_arrives() {
     let program = Program::start().await;
     for more in ["", "Expect: 100-continue\r\n"] {
         let mut stream = TcpStream::connect(program.address()).await.unwrap();
@@ -249,7 +249,7 @@ async fn a_length_over_the_limit_is_refused_before_the_body_comes() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_a_body_that_is_too_large_hears_so_all_the_same() {
+async fn a_client_that_sends_a_too_large_body_still_receives_the_whole_refusal() {
     let program = Program::start().await;
     for _ in 0..20 {
         let stream = TcpStream::connect(program.address()).await.unwrap();
@@ -303,7 +303,7 @@ async fn read_half(mut reader: tokio::net::tcp::OwnedReadHalf) -> String {
 }
 
 #[tokio::test]
-async fn a_body_that_ends_early_or_is_framed_wrongly_harms_nobody() {
+async fn an_incomplete_or_badly_framed_body_does_not_harm_the_server() {
     let program = Program::start().await;
     let wrong = format!("{TURN}Transfer-Encoding: chunked\r\n\r\nnot a size\r\n");
     let answer = send(program.address(), wrong.as_bytes()).await;

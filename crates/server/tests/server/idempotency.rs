@@ -33,7 +33,7 @@ fn is_replayed(response: &Response) -> bool {
 }
 
 #[tokio::test]
-async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing() {
+async fn a_repeated_turn_returns_its_result_and_starts_nothing() {
     let program = Program::start().await;
     let client = program.client();
     let request = || keyed(&client, "s", "k1", &hello());
@@ -69,7 +69,7 @@ async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing()
 }
 
 #[tokio::test]
-async fn another_turn_under_the_same_key_is_refused_and_says_what_differs_alone() {
+async fn a_different_turn_under_the_same_key_is_refused_with_only_the_differing_fields() {
     let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
         command.env("NEURAXIS_SERVER__MODES", r#"["moderate", "exploratory"]"#);
     });
@@ -107,7 +107,7 @@ async fn another_turn_under_the_same_key_is_refused_and_says_what_differs_alone(
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_refused_and_says_why() {
+async fn an_invalid_idempotency_key_is_refused_with_the_reason() {
     let program = Program::start().await;
     let client = program.client();
     let long = "k".repeat(256);
@@ -142,7 +142,7 @@ async fn a_key_that_is_none_is_refused_and_says_why() {
 
 /// A client that knows the key of another session learns nothing: the answer is that for an unused key.
 #[tokio::test]
-async fn a_key_of_another_session_is_as_good_as_unknown() {
+async fn a_key_of_another_session_is_treated_as_unknown() {
     let program = Program::start().await;
     let client = program.client();
     let body = json!({"message": "s3cret"});
@@ -170,7 +170,7 @@ async fn a_key_of_another_session_is_as_good_as_unknown() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn of_turns_sent_at_once_one_begins_and_all_hear_of_it() {
+async fn simultaneous_turns_with_one_key_start_one_run_that_all_of_them_receive() {
     use crate::support::gate::{gated_program, waiting_turn};
 
     let (program, mut gate) = gated_program().await;
@@ -211,7 +211,7 @@ async fn of_turns_sent_at_once_one_begins_and_all_hear_of_it() {
 /// A client that joins halfway receives the run from its start, and one that leaves does not affect the others.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_client_that_lost_its_connection_comes_back_to_its_run() {
+async fn a_client_that_lost_its_connection_can_return_to_its_run() {
     use crate::support::gate::{gated_program, waiting_turn};
 
     let (program, mut gate) = gated_program().await;
@@ -233,7 +233,7 @@ async fn a_client_that_lost_its_connection_comes_back_to_its_run() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_turn_sent_again_begin_after_the_record_that_the_client_had_last() {
+async fn the_events_of_a_repeated_turn_start_after_the_last_record_the_client_had() {
     let program = Program::start().await;
     let client = program.client();
     let all = heard(&client, "s", "k1", &hello()).await;

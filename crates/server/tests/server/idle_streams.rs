@@ -55,7 +55,7 @@ async fn listen(program: &Program, run: &str, last: u64) -> TcpStream {
 }
 
 #[tokio::test]
-async fn thousands_of_listeners_that_are_gone_without_a_word_leave_nothing_behind() {
+async fn thousands_of_silently_closed_listeners_leave_nothing_behind() {
     if !raise_limit() {
         println!("skipped: this machine allows too few open files");
         return;

@@ -11,7 +11,7 @@ async fn status(client: &Client, path: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_missing_scope_is_refused_by_name() {
+async fn a_missing_scope_is_refused_with_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let turns = make_key(folder.path(), &["--owner", "ada", "--scope", "turns"]).await;
     let read = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
@@ -46,8 +46,7 @@ async fn a_missing_scope_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_freer_than_moderate()
-{
+async fn a_request_without_a_mode_uses_the_freest_mode_of_its_key_up_to_moderate() {
     let text = "[server]\nmodes = ['conservative', 'moderate', 'exploratory']\n";
     let folder = folder_with(text);
     let narrower: [&[&str]; 4] = [
@@ -94,7 +93,7 @@ async fn a_request_that_names_no_mode_is_in_the_freest_of_the_keys_that_is_no_fr
 }
 
 #[tokio::test]
-async fn a_request_that_names_no_channel_is_on_the_only_one_of_its_key() {
+async fn a_request_without_a_channel_uses_chat_or_the_only_channel_its_key_allows() {
     let text =
         "[channels.support]\nrole = 'reasoning'\nallowed_modes = ['conservative', 'moderate']\n";
     let folder = folder_with(text);
@@ -122,7 +121,7 @@ async fn a_request_that_names_no_channel_is_on_the_only_one_of_its_key() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_key_brings_nothing_into_a_run_that_it_could_not_have_begun() {
+async fn a_key_cannot_steer_or_bring_results_to_a_run_it_could_not_have_started() {
     use crate::support::gate::{gated_program_with, waiting_turn};
 
     let (program, mut gate) = gated_program_with(&[]).await;
@@ -236,7 +235,7 @@ async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
 }
 
 #[tokio::test]
-async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
+async fn the_daily_budget_of_a_plan_is_shared_by_all_keys_of_an_owner() {
     let text = "[plans.small.day]\nmax_tool_calls = 2\n";
     let folder = folder_with(text);
     let mut keys = Vec::new();
@@ -282,7 +281,7 @@ async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_used_too_often_is_told_when_to_come_again() {
+async fn a_key_used_too_often_is_refused_with_a_retry_time() {
     let folder = tempfile::tempdir().unwrap();
     let often = ["--owner", "ada", "--requests-per-minute", "2"];
     let key = make_key(folder.path(), &often).await;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use crate::support::program::{command, id_of, make_key};
 
 #[tokio::test]
-async fn several_keys_are_revoked_though_one_of_the_ids_is_that_of_none() {
+async fn existing_keys_are_revoked_even_if_one_of_the_ids_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let first = make_key(folder.path(), &["--owner", "ada"]).await;
     let second = make_key(folder.path(), &["--owner", "bob"]).await;
@@ -32,7 +32,7 @@ async fn several_keys_are_revoked_though_one_of_the_ids_is_that_of_none() {
 }
 
 #[tokio::test]
-async fn a_list_whose_reader_is_gone_says_nothing_of_keys_that_cannot_be_made() {
+async fn a_key_list_whose_reader_is_gone_ends_without_an_error_message() {
     let folder = tempfile::tempdir().unwrap();
     make_key(folder.path(), &["--owner", "ada"]).await;
     let (reader, writer) = std::io::pipe().unwrap();

@@ -53,7 +53,7 @@ pub(crate) async fn ask(client: &Client, arguments: Value) -> String {
 }
 
 #[tokio::test]
-async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_allows() {
+async fn mcp_clients_see_their_owners_sessions_and_choose_what_their_key_allows() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     let make = |owner: &str, scopes: &[Scope], max_mode: Option<Mode>| {
@@ -117,7 +117,7 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
 }
 
 #[tokio::test]
-async fn a_run_that_a_client_lets_go_on_counts_among_its_owner_s() {
+async fn a_run_resumed_by_a_client_counts_towards_the_limit_of_its_owner() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     let scopes = [Scope::Turns, Scope::Read, Scope::Approve];
@@ -168,7 +168,7 @@ async fn a_run_that_a_client_lets_go_on_counts_among_its_owner_s() {
 }
 
 #[tokio::test]
-async fn what_answers_the_server_is_counted_apart_from_what_asks() {
+async fn answers_to_the_server_are_rate_limited_separately_from_requests() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     let scopes = [Scope::Turns, Scope::Approve];
@@ -201,7 +201,7 @@ async fn what_answers_the_server_is_counted_apart_from_what_asks() {
 }
 
 #[tokio::test]
-async fn a_plain_question_is_offered_to_keys_with_an_agent_that_answers_one() {
+async fn ask_is_offered_only_to_keys_with_an_agent_that_answers_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
     let make = |agents: &[&'static str]| {

@@ -44,7 +44,7 @@ async fn keys(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[tokio::test]
-async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
+async fn with_keys_every_route_except_probes_requires_a_valid_key() {
     let folder = tempfile::tempdir().unwrap();
     let key = make_key(folder.path(), &["--owner", "ada"]).await;
     let program = Program::start_in(folder, |_| {}).await;
@@ -127,7 +127,7 @@ async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
 }
 
 #[tokio::test]
-async fn keys_come_and_go_while_servers_run_that_share_their_file() {
+async fn keys_are_added_and_revoked_while_servers_sharing_their_file_run() {
     let first = Program::start().await;
     let file = first.folder().join(FILE);
     assert_eq!(status(&first.client(), "/api/v1/sessions").await, 200);
@@ -152,7 +152,7 @@ async fn keys_come_and_go_while_servers_run_that_share_their_file() {
 }
 
 #[tokio::test]
-async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_keys_lets_nobody_in() {
+async fn a_missing_named_key_file_prevents_the_start_and_an_empty_one_admits_no_one() {
     let config = "[server]\nkeys = 'keys.json'\n";
     let folder = folder_with(config);
     let mut refused = command(folder.path());
@@ -189,7 +189,7 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
 }
 
 #[tokio::test]
-async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
+async fn a_damaged_key_file_keeps_the_previous_keys_and_is_logged_once() {
     let folder = tempfile::tempdir().unwrap();
     let key = make_key(folder.path(), &["--owner", "ada"]).await;
     let program = Program::start_in(folder, |_| {}).await;
@@ -248,7 +248,7 @@ async fn hanging(folder: &Path) -> (InProcess, ServerKeyFile, [(String, String);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_on() {
+async fn a_stream_ends_within_seconds_of_its_key_being_revoked_and_the_run_continues() {
     let folder = tempfile::tempdir().unwrap();
     let (server, file, [(id, first), (_, second)]) = hanging(folder.path()).await;
     let revoked = Client::with_key(&server.url, &first);
@@ -273,7 +273,7 @@ async fn a_stream_ends_within_seconds_once_its_key_is_revoked_and_the_run_goes_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any_more() {
+async fn a_stream_that_its_run_depends_on_ends_with_an_error_when_its_key_is_revoked() {
     let message = json!([{"id": "m1", "role": "user", "content": "Hello?"}]);
     for (path, body, said) in [
         (
@@ -329,7 +329,7 @@ async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any
 }
 
 #[tokio::test]
-async fn a_secret_is_in_no_log_list_or_file() {
+async fn a_key_secret_is_in_no_log_list_or_file() {
     let folder = tempfile::tempdir().unwrap();
     let key = make_key(folder.path(), &["--owner", "ada", "--name", "laptop"]).await;
     let gone = make_key(folder.path(), &["--owner", "ada"]).await;
@@ -367,7 +367,7 @@ async fn a_secret_is_in_no_log_list_or_file() {
 }
 
 #[tokio::test]
-async fn a_key_that_would_make_no_sense_is_not_made() {
+async fn invalid_key_commands_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, expected) in [
         (&["create"][..], "--owner <OWNER>"),
@@ -439,7 +439,7 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
 }
 
 #[tokio::test]
-async fn with_keys_an_address_for_others_needs_encryption_before_it() {
+async fn a_non_loopback_address_needs_encryption_even_with_keys() {
     let folder = tempfile::tempdir().unwrap();
     make_key(folder.path(), &["--owner", "ada"]).await;
     let output = command(folder.path())
@@ -462,7 +462,7 @@ async fn with_keys_an_address_for_others_needs_encryption_before_it() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_any_host_is_taken_with_a_key_and_pages_of_that_host_or_a_named_one() {
+async fn behind_a_proxy_any_host_is_accepted_with_a_key_and_only_own_or_configured_origins() {
     let folder = tempfile::tempdir().unwrap();
     let key = make_key(folder.path(), &["--owner", "ada"]).await;
     let proxied = |command: &mut tokio::process::Command| {

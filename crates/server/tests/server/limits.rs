@@ -14,7 +14,7 @@ use crate::support::in_process::{InProcess, TOKEN};
 use crate::support::{Client, Program};
 
 #[tokio::test]
-async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
+async fn clients_may_not_choose_a_mode_freer_than_moderate() {
     let program = Program::start().await;
     let client = program.client();
     for channel in ["chat", "code_task"] {
@@ -48,7 +48,7 @@ async fn refund_in_one_place() -> InProcess {
 }
 
 #[tokio::test]
-async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
+async fn a_run_resumed_by_a_decision_takes_a_permit_again() {
     let server = refund_in_one_place().await;
     let client = Client::with_key(&server.url, TOKEN);
     let (status, waiting) = client.ask("s1", &json!({"message": "Refund."})).await;
@@ -69,7 +69,7 @@ async fn a_run_that_a_decision_lets_go_on_takes_a_place_again() {
 }
 
 #[tokio::test]
-async fn a_run_that_a_decision_lets_go_on_by_ag_ui_takes_a_place_again() {
+async fn a_run_resumed_through_ag_ui_takes_a_permit_again() {
     let server = refund_in_one_place().await;
     let client = Client::with_key(&server.url, TOKEN);
     let post = |resume: Value| {
@@ -97,7 +97,7 @@ async fn a_run_that_a_decision_lets_go_on_by_ag_ui_takes_a_place_again() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_instead_is_both_for_clients_and_for_the_channel() {
+async fn a_refused_mode_names_only_modes_allowed_for_both_clients_and_channel() {
     let program = Program::start().await;
     let closed = "channel deep_research works only in modes that clients of this server may not use; \
                   [server] modes sets them";
@@ -144,7 +144,7 @@ async fn what_is_allowed_instead_is_both_for_clients_and_for_the_channel() {
 }
 
 #[tokio::test]
-async fn the_configuration_says_which_modes_clients_may_choose() {
+async fn the_configuration_sets_which_modes_clients_may_choose() {
     let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
         command.env("NEURAXIS_SERVER__MODES", r#"["conservative"]"#);
     });
@@ -167,7 +167,7 @@ async fn the_configuration_says_which_modes_clients_may_choose() {
 }
 
 #[tokio::test]
-async fn a_mode_that_the_configuration_makes_freer_than_moderate_is_not_for_clients() {
+async fn a_configured_mode_freer_than_moderate_is_not_available_to_clients() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[modes.strict]\nroles = ['*']\ntools.read_only = 'allow'\n\
         [modes.loose]\nroles = ['*']\ntools.read_only = 'allow'\ntools.idempotent = 'allow'\n\
@@ -200,7 +200,7 @@ async fn taken_in_the_end(client: &crate::support::client::Client, session: &str
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over() {
+async fn a_turn_beyond_the_run_limit_is_refused_until_a_run_ends() {
     use crate::support::gate::{gated_program_with, waiting_turn};
 
     let variables = [("NEURAXIS_SERVER__MAX_RUNS", "1")];
@@ -226,7 +226,7 @@ async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over(
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn turns_of_an_owner_beyond_those_that_a_key_allows_are_refused_until_one_is_over() {
+async fn a_turn_beyond_the_run_limit_of_its_owner_is_refused_until_a_run_ends() {
     use crate::support::Client;
     use crate::support::gate::{gated_program_with, waiting_turn};
     use crate::support::program::make_key;
@@ -288,7 +288,7 @@ async fn turns_of_an_owner_beyond_those_that_a_key_allows_are_refused_until_one_
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
+async fn returning_to_a_run_needs_no_permit() {
     use crate::support::client::answer;
     use crate::support::gate::{gated_program_with, waiting_turn};
 
@@ -327,7 +327,7 @@ async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_there_are_some() {
+async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_some_are_free() {
     use std::collections::BTreeSet;
     use std::process::Command;
     use std::time::Duration;

@@ -63,7 +63,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn the_copy_holds_the_records_of_the_database_for_nobody_else_to_read() {
+async fn the_copy_holds_the_records_of_the_database_and_is_private() {
     const SESSIONS: [&str; 3] = ["one", "two", "three"];
     let folder = configured("");
     let copy = folder.path().join("copy");
@@ -87,7 +87,7 @@ async fn the_copy_holds_the_records_of_the_database_for_nobody_else_to_read() {
 }
 
 #[tokio::test]
-async fn the_copy_rotates_by_size_and_keeps_so_many_files() {
+async fn the_copy_rotates_by_size_and_keeps_a_limited_number_of_files() {
     const SESSIONS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     const MAX_BYTES: u64 = 24_000;
     let folder = configured(&format!("max_bytes = {MAX_BYTES}\nfiles = 3\n"));
@@ -109,7 +109,7 @@ async fn the_copy_rotates_by_size_and_keeps_so_many_files() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_keeps_the_server_from_starting_and_is_named() {
+async fn an_unwritable_copy_folder_prevents_the_start_and_is_named() {
     let folder = configured("");
     // A file occupies the folder's path, so not even root can write there.
     let copy = folder.path().join("copy");
@@ -141,7 +141,7 @@ fn sharing(copy: &Path) -> TempDir {
 }
 
 #[tokio::test]
-async fn a_folder_that_another_server_copies_to_is_warned_of_as_long_as_that_one_lives() {
+async fn a_folder_to_which_another_live_server_copies_causes_a_warning() {
     const WARNING: &str = "another process copies its log into this folder";
     let shared = tempfile::tempdir().unwrap();
     let copy = shared.path().join("copy");

@@ -94,7 +94,7 @@ fn text(result: &CallToolResult) -> &str {
 }
 
 #[tokio::test]
-async fn clients_of_both_eras_call_approve_and_read() {
+async fn clients_of_both_eras_can_call_approve_and_read() {
     for era in eras() {
         let model = ScriptedModel::new()
             .then(reply::calls([("refund", r#"{"order":17}"#)]))
@@ -115,7 +115,7 @@ async fn clients_of_both_eras_call_approve_and_read() {
 }
 
 #[tokio::test]
-async fn nobody_approves_at_a_client_that_does_not_show_the_token() {
+async fn a_client_without_the_token_cannot_approve() {
     for era in eras() {
         let model = ScriptedModel::new()
             .then(reply::calls([("refund", r#"{"order":17}"#)]))
@@ -133,7 +133,7 @@ async fn nobody_approves_at_a_client_that_does_not_show_the_token() {
 }
 
 #[tokio::test]
-async fn what_a_page_or_another_name_asks_is_refused_here_too() {
+async fn requests_from_foreign_pages_or_hosts_are_refused_at_mcp_too() {
     let program = Program::start().await;
     let client = program.client();
     let post = |kind: &'static str| {
@@ -177,7 +177,7 @@ async fn posted(client: &Client, body: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_and_the_server_goes_on() {
+async fn invalid_messages_are_refused_and_the_server_continues() {
     let program = Program::start().await;
     let client = program.client();
     for body in [
@@ -250,7 +250,7 @@ pub(crate) async fn message_with(stream: &mut Response, words: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_that_opens_no_stream_reads_what_a_tool_asks_where_its_call_is_answered() {
+async fn a_client_without_its_own_stream_receives_questions_in_the_response_to_its_call() {
     let size = Field::new("size", FieldKind::Boolean);
     let question = Question::new("shop", "A large one?").field(size);
     let tool = Arc::new(AskingTool::new(spec("look").read_only(), question));
@@ -276,7 +276,7 @@ async fn a_client_that_opens_no_stream_reads_what_a_tool_asks_where_its_call_is_
 }
 
 #[tokio::test]
-async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
+async fn a_request_reusing_the_id_of_an_unanswered_one_is_refused() {
     let server = InProcess::serve(hanging()).await;
     let client = Posting::begin(server.client()).await;
     let call = |id: Value| {
@@ -309,7 +309,7 @@ async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
 }
 
 #[tokio::test]
-async fn clients_may_choose_the_modes_of_the_server_alone() {
+async fn clients_may_choose_only_the_modes_of_the_server() {
     let program = Program::start().await;
     for era in eras() {
         let client = connect(program.url(), era, None).await;
@@ -350,7 +350,7 @@ async fn a_stopping_server_ends_calls_and_open_streams() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_while_a_client_is_asked_leaves_the_run_waiting_and_says_so() {
+async fn a_server_that_stops_while_asking_a_client_leaves_the_run_waiting_and_reports_it() {
     let model = ScriptedModel::always(reply::calls([("refund", r#"{"order":17}"#)]));
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
     let orchestrator = engine(model, &tool);
@@ -374,7 +374,7 @@ async fn a_server_that_stops_while_a_client_is_asked_leaves_the_run_waiting_and_
 }
 
 #[tokio::test]
-async fn who_hangs_up_without_a_session_ends_the_run() {
+async fn a_sessionless_client_that_disconnects_ends_its_run() {
     let orchestrator = hanging();
     let server = InProcess::serve(orchestrator.clone()).await;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
@@ -415,7 +415,7 @@ async fn who_hangs_up_without_a_session_ends_the_run() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_call_beyond_the_runs_that_a_key_allows_is_refused_until_one_is_over() {
+async fn a_call_beyond_the_run_limit_of_a_key_is_refused_until_a_run_ends() {
     use crate::support::gate::{gated_program_with, waiting_turn};
     use crate::support::program::make_key;
 

@@ -63,7 +63,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Over {
 }
 
 #[tokio::test]
-async fn the_span_of_connecting_is_over_once_it_is_connected() {
+async fn the_connect_span_closes_once_the_client_is_connected() {
     let over = Over::default();
     let subscriber = tracing_subscriber::registry().with(over.clone());
     let _tracing = tracing::subscriber::set_default(subscriber);
@@ -77,7 +77,7 @@ async fn the_span_of_connecting_is_over_once_it_is_connected() {
 }
 
 #[tokio::test]
-async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_call() {
+async fn our_mcp_client_calls_an_agent_reports_progress_and_forwards_approval_questions() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
         .then(reply::text("Refunded."));
@@ -107,7 +107,7 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
 }
 
 #[tokio::test]
-async fn what_a_tool_there_asks_goes_to_the_person_behind_the_call_here() {
+async fn a_question_of_a_remote_tool_reaches_the_person_behind_the_local_call() {
     let question = Question::new("shop", "Wrap it?").field(Field::new("wrap", FieldKind::Boolean));
     let tool = Arc::new(AskingTool::new(spec("wrap").read_only(), question));
     let model = ScriptedModel::new()
@@ -130,7 +130,7 @@ async fn what_a_tool_there_asks_goes_to_the_person_behind_the_call_here() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_cancels_the_run_there() {
+async fn an_abandoned_call_cancels_its_remote_run() {
     let orchestrator = engine(ScriptedModel::always(Script::hanging()), &refund());
     let server = InProcess::serve(orchestrator.clone()).await;
     let client = connected(&server).await;

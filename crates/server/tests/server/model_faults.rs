@@ -159,7 +159,7 @@ fn count_of(records: &[Arc<Record>], kind: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_model_server_that_is_not_there_fails_the_run_and_the_session_goes_on() {
+async fn an_unreachable_model_server_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::Unreachable,
         received: "no connection to the model server",
@@ -170,7 +170,7 @@ async fn a_model_server_that_is_not_there_fails_the_run_and_the_session_goes_on(
 }
 
 #[tokio::test]
-async fn a_model_server_that_still_loads_fails_the_run_and_the_session_goes_on() {
+async fn a_model_server_that_is_still_loading_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::Loading,
         received: "the model is still loading",
@@ -181,7 +181,7 @@ async fn a_model_server_that_still_loads_fails_the_run_and_the_session_goes_on()
 }
 
 #[tokio::test]
-async fn a_model_server_that_fails_fails_the_run_and_the_session_goes_on() {
+async fn a_failing_model_server_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::Failing,
         received: "the model server failed with status 500",
@@ -192,7 +192,7 @@ async fn a_model_server_that_fails_fails_the_run_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_model_server_that_fails_in_plain_text_fails_the_run_and_the_session_goes_on() {
+async fn a_plain_text_error_of_the_model_server_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::FailingInPlainText,
         received: "the model server failed with status 500",
@@ -203,7 +203,7 @@ async fn a_model_server_that_fails_in_plain_text_fails_the_run_and_the_session_g
 }
 
 #[tokio::test]
-async fn a_web_page_in_place_of_a_reply_fails_the_run_and_the_session_goes_on() {
+async fn a_web_page_in_place_of_a_reply_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::WebPage,
         received: "the model server gave an invalid response",
@@ -214,7 +214,7 @@ async fn a_web_page_in_place_of_a_reply_fails_the_run_and_the_session_goes_on() 
 }
 
 #[tokio::test]
-async fn a_redirect_fails_the_run_and_the_session_goes_on() {
+async fn a_redirect_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::Redirect,
         received: "the provider refuses the request",
@@ -225,7 +225,7 @@ async fn a_redirect_fails_the_run_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_cut_off_fails_the_run_and_the_session_goes_on() {
+async fn a_truncated_reply_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::CutOff,
         received: "the reply was cut off",
@@ -236,7 +236,7 @@ async fn a_reply_that_is_cut_off_fails_the_run_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_reply_that_stalls_fails_the_run_and_the_session_goes_on() {
+async fn a_stalled_reply_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::Stalling,
         received: "the model did not answer in time",
@@ -247,7 +247,7 @@ async fn a_reply_that_stalls_fails_the_run_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_reset_fails_the_run_and_the_session_goes_on() {
+async fn a_connection_reset_fails_the_run_and_the_session_continues() {
     let case = Case {
         fault: ModelFault::Reset,
         received: "no connection to the model server",

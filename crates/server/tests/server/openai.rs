@@ -71,7 +71,7 @@ fn user(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_conversation_is_answered_in_one_piece_and_kept_as_a_session() {
+async fn a_conversation_is_answered_whole_and_stored_as_a_session() {
     let model = ScriptedModel::new().then(reply::using(reply::text("In Oslo."), 30, 4));
     let server = InProcess::of(model).await;
     let body = json!({
@@ -118,7 +118,7 @@ async fn a_conversation_is_answered_in_one_piece_and_kept_as_a_session() {
 }
 
 #[tokio::test]
-async fn an_answer_comes_piece_by_piece_with_thoughts_usage_and_an_end() {
+async fn a_streamed_answer_arrives_in_pieces_with_reasoning_usage_and_an_end() {
     let thought = reply::using(reply::reasoned("Let me see.", "Forty-two."), 7, 5);
     let model = ScriptedModel::new().then(Script::from(thought).split(4));
     let server = InProcess::of(model).await;
@@ -154,7 +154,7 @@ async fn an_answer_comes_piece_by_piece_with_thoughts_usage_and_an_end() {
 }
 
 #[tokio::test]
-async fn what_is_there_at_once_is_sent_in_one_piece() {
+async fn available_events_are_sent_in_one_chunk() {
     let server = InProcess::of(ScriptedModel::always(reply::text("Hello."))).await;
     for (path, body, first, last) in [
         (
@@ -186,7 +186,7 @@ async fn what_is_there_at_once_is_sent_in_one_piece() {
 }
 
 #[tokio::test]
-async fn calls_of_the_clients_tools_are_given_back_and_the_servers_own_run_inside() {
+async fn calls_of_client_tools_are_returned_and_server_tools_run_on_the_server() {
     let clock = ScriptedTool::echoing(spec("clock").read_only());
     let model = Arc::new(
         ScriptedModel::new()
@@ -252,7 +252,7 @@ async fn calls_of_the_clients_tools_are_given_back_and_the_servers_own_run_insid
 }
 
 #[tokio::test]
-async fn an_answer_of_a_form_is_json_that_fits() {
+async fn an_answer_with_a_schema_is_json_that_fits_it() {
     let model = ScriptedModel::new()
         .then(reply::text(r#"{"n": 42}"#))
         .then(reply::text(r#"{"n": 43}"#));
@@ -280,7 +280,7 @@ async fn an_answer_of_a_form_is_json_that_fits() {
 }
 
 #[tokio::test]
-async fn what_a_model_says_beside_calls_is_told_as_no_answer_of_a_form() {
+async fn text_next_to_tool_calls_is_not_sent_as_a_formatted_answer() {
     let form = json!({"type": "json_object"});
     for (path, mut body) in [
         (
@@ -312,7 +312,7 @@ async fn what_a_model_says_beside_calls_is_told_as_no_answer_of_a_form() {
 }
 
 #[tokio::test]
-async fn a_client_that_forbids_tools_is_given_no_call_and_an_answer_of_its_form() {
+async fn a_client_that_forbids_tools_receives_no_call_and_an_answer_in_its_format() {
     for form in [false, true] {
         let model = ScriptedModel::new()
             .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
@@ -363,7 +363,7 @@ async fn assert_refused<const N: usize>(path: &str, wrong: [(Value, u16, &str, V
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_chat_is_told_as_openais_clients_expect_it() {
+async fn chat_errors_are_reported_as_openai_clients_expect() {
     let with = |field: &str, value: Value| {
         let mut body = json!({"messages": [user("hi")]});
         body[field] = value;
@@ -415,7 +415,7 @@ async fn what_is_wrong_with_a_chat_is_told_as_openais_clients_expect_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_response_or_an_address_is_told_so_too() {
+async fn response_and_address_errors_are_reported_as_openai_clients_expect() {
     let previous = json!({"input": "hi", "previous_response_id": "resp_1"});
     let item = json!({"input": [{"type": "computer_call"}]});
     assert_refused(
@@ -455,7 +455,7 @@ async fn what_is_wrong_with_a_response_or_an_address_is_told_so_too() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_is_an_error_that_no_client_repeats_by_itself() {
+async fn a_failed_run_is_an_error_that_clients_do_not_retry_automatically() {
     let refused = LlmError::new(LlmErrorKind::Unauthorized, "wrong key");
     let model = ScriptedModel::always(refused);
     let server = InProcess::of(model).await;
@@ -500,7 +500,7 @@ async fn a_run_that_fails_is_an_error_that_no_client_repeats_by_itself() {
 }
 
 #[tokio::test]
-async fn who_leaves_ends_the_run() {
+async fn a_client_that_disconnects_ends_the_run() {
     let model = ScriptedModel::always(Script::hanging());
     let server = InProcess::of(model).await;
     let status = async || {
@@ -530,7 +530,7 @@ async fn who_leaves_ends_the_run() {
 }
 
 #[tokio::test]
-async fn agents_and_roles_are_the_models() {
+async fn agents_and_roles_are_listed_as_models() {
     let server = InProcess::of(ScriptedModel::new()).await;
     let (status, models) = answer(server.client().get("/v1/models")).await;
     assert_eq!((status, &models["object"]), (200, &json!("list")));
@@ -553,7 +553,7 @@ async fn agents_and_roles_are_the_models() {
 }
 
 #[tokio::test]
-async fn a_response_is_given_whole_goes_on_by_its_id_and_is_found_again() {
+async fn a_response_is_returned_whole_continued_by_its_id_and_retrieved_again() {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::text("Noted."))

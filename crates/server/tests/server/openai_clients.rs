@@ -31,7 +31,7 @@ fn variable(name: &str) -> OsString {
 
 #[tokio::test]
 #[ignore = "needs clients of OpenAI's API: cargo xtask test provides them"]
-async fn the_official_client_for_python_chats_streams_calls_and_responds() {
+async fn the_official_python_client_can_chat_stream_call_tools_and_use_responses() {
     let model = ScriptedModel::new()
         .then(greeting())
         .then(greeting())
@@ -74,7 +74,7 @@ async fn the_official_client_for_python_chats_streams_calls_and_responds() {
 
 #[tokio::test]
 #[ignore = "needs clients of OpenAI's API: cargo xtask test provides them"]
-async fn the_official_client_for_javascript_and_the_ai_sdk_chat_stream_and_call() {
+async fn the_official_javascript_client_and_the_ai_sdk_can_chat_stream_and_call_tools() {
     let model = ScriptedModel::new()
         .then(greeting())
         .then(looks_up())

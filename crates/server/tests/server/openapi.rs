@@ -18,7 +18,7 @@ const ASKS: &str =
 const EXAMPLES: &str = "15";
 
 #[tokio::test]
-async fn the_document_is_served_as_it_is_kept() {
+async fn the_served_document_matches_the_file_in_docs() {
     let program = Program::start().await;
     let (status, served) = answer(program.client().get("/openapi.json")).await;
     assert_eq!(status, 200);
@@ -28,7 +28,7 @@ async fn the_document_is_served_as_it_is_kept() {
 }
 
 #[test]
-fn an_answer_with_a_field_less_or_one_that_nobody_described_is_found() {
+fn an_answer_with_a_missing_undescribed_or_invalid_field_is_detected() {
     let schema = json!({ "$ref": "#/components/schemas/Session" });
     let session = json!({ "id": "s", "created_at": "2026-01-02T03:04:05Z" });
     assert_eq!(contract::faults(&schema, &session), [""; 0]);
@@ -42,7 +42,7 @@ fn an_answer_with_a_field_less_or_one_that_nobody_described_is_found() {
 }
 
 #[test]
-fn the_examples_are_what_the_document_allows() {
+fn the_examples_match_the_schemas_of_the_document() {
     let mut examples = 0;
     for (path, methods) in contract::document()["paths"].as_object().unwrap() {
         for operation in methods.as_object().unwrap().values() {
@@ -61,7 +61,7 @@ fn the_examples_are_what_the_document_allows() {
 }
 
 #[tokio::test]
-async fn a_request_is_explained_only_if_it_could_be_made() {
+async fn policy_explain_refuses_a_message_that_a_turn_would_refuse() {
     let program = Program::start().await;
     let explain = |message: &str| {
         let body = json!({ "message": message }).to_string();
@@ -78,7 +78,7 @@ async fn a_request_is_explained_only_if_it_could_be_made() {
 }
 
 #[tokio::test]
-async fn who_shows_no_token_is_told_how_to_show_it() {
+async fn a_missing_token_is_answered_with_the_expected_scheme() {
     let program = Program::start().await;
     let path = "/api/v1/runs/01955f00-7a00-7000-8000-000000000001/approvals/x";
     let request = program.client().post(path).body("{}");
@@ -92,7 +92,7 @@ async fn who_shows_no_token_is_told_how_to_show_it() {
 /// and checks the answers.
 #[tokio::test]
 #[ignore = "needs schemathesis: run by cargo xtask test"]
-async fn requests_made_of_the_document_find_nothing_wrong() {
+async fn requests_generated_from_the_document_find_no_faults() {
     let tester = std::env::var("TEST_NEURAXIS_SCHEMATHESIS").unwrap();
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     // A waiting call, so that decisions have something to decide.

@@ -19,7 +19,7 @@ use crate::support::{Client, Program};
 const ID: &str = "x-request-id";
 
 #[tokio::test]
-async fn tools_are_told_the_id_of_the_request_that_they_work_for() {
+async fn tools_receive_the_id_of_their_request() {
     let model = ScriptedModel::new().then(reply::calls([("look", "{}")]));
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
     let orchestrator = Orchestrator::builder()
@@ -36,7 +36,7 @@ async fn tools_are_told_the_id_of_the_request_that_they_work_for() {
 }
 
 #[tokio::test]
-async fn every_answer_carries_the_id_of_its_request_and_a_problem_says_it_besides() {
+async fn every_answer_carries_its_request_id_and_so_does_the_problem_body() {
     let program = Program::start().await;
     let client = program.client();
     for path in ["/healthz", "/nowhere", "/api/v1/runs/none", "/metrics"] {
@@ -56,7 +56,7 @@ async fn every_answer_carries_the_id_of_its_request_and_a_problem_says_it_beside
 }
 
 #[tokio::test]
-async fn an_id_that_could_forge_a_line_of_the_log_is_replaced() {
+async fn a_request_id_that_could_forge_a_log_line_is_replaced() {
     let program = Program::start().await;
     let long = "x".repeat(129);
     for id in ["a b", "a\"b", "{}", "a,b", long.as_str()] {
@@ -90,7 +90,7 @@ async fn with_log(form: &str, level: &str) -> Program {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_client_wrote() {
+async fn the_json_access_log_has_a_line_per_answer_without_client_content() {
     let program = with_log("json", "warn").await;
     let client = program.client();
     let turn = client.turn("secret-session", &json!({"message": "secret words"}));
@@ -177,7 +177,7 @@ async fn an_answer_without_a_body_is_logged_as_complete() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_access_log_says_whose_key_was_shown_and_no_key() {
+async fn the_access_log_names_the_owner_and_id_of_a_key_and_never_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let key = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
     let program = Program::start_in(folder, |command| {
@@ -216,7 +216,7 @@ async fn the_access_log_says_whose_key_was_shown_and_no_key() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_access_log_says_whose_session_somebody_else_looked_at_or_deleted() {
+async fn the_access_log_names_the_owner_of_a_session_another_user_reads_or_deletes() {
     let folder = tempfile::tempdir().unwrap();
     let hers = make_key(folder.path(), &["--owner", "ada"]).await;
     let admin = ["--owner", "dpo", "--scope", "admin"];
@@ -264,7 +264,7 @@ async fn the_access_log_says_whose_session_somebody_else_looked_at_or_deleted() 
 
 #[cfg(unix)]
 #[tokio::test]
-async fn as_text_the_access_log_is_lines_among_the_others() {
+async fn the_text_access_log_writes_its_lines_among_the_others() {
     let program = with_log("text", "info").await;
     program
         .client()
@@ -369,7 +369,7 @@ async fn a_request_whose_client_left_before_its_answer_is_logged_and_counted() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_model_made_up_is_no_label() {
+async fn a_tool_name_invented_by_a_model_is_not_a_metrics_label() {
     let made_up = "made_up_by_the_model";
     let model = ScriptedModel::new()
         .then(reply::calls([(made_up, "{}")]))
@@ -404,7 +404,7 @@ async fn a_tool_that_a_model_made_up_is_no_label() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn streams_and_refused_turns_are_counted_while_they_are_there() {
+async fn streams_and_refused_turns_are_counted_while_in_progress() {
     use crate::support::gate::{gated_program_with, waiting_turn};
 
     let variables = [("NEURAXIS_SERVER__MAX_RUNS", "1")];

@@ -163,14 +163,14 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_backend_gets_the_whole_run_over_http_though_two_processes_worked_on_it() {
+async fn a_run_across_two_processes_is_exported_whole_over_http() {
     let (receiver, model) = (Receiver::over_http().await, Model::start().await);
     let folder = folder(&model, &receiver, "http/protobuf", false);
     check(&receiver, &model, folder).await;
 }
 
 #[tokio::test]
-async fn a_backend_gets_the_whole_run_over_grpc_though_two_processes_worked_on_it() {
+async fn a_run_across_two_processes_is_exported_whole_over_grpc() {
     let (receiver, model) = (Receiver::over_grpc().await, Model::start().await);
     let folder = folder(&model, &receiver, "grpc", false);
     check(&receiver, &model, folder).await;
@@ -406,7 +406,7 @@ async fn the_span_of_a_streamed_request_ends_with_its_answer() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_of_a_conversation_is_counted() {
+async fn context_trims_are_counted() {
     let (receiver, model) = (Receiver::over_http().await, Model::start().await);
     let folder = folder(&model, &receiver, "http/protobuf", false);
     let file = folder.path().join("neuraxis.toml");
@@ -427,7 +427,7 @@ async fn what_is_left_out_of_a_conversation_is_counted() {
 }
 
 #[tokio::test]
-async fn what_was_said_is_exported_where_that_is_asked_for_and_secrets_are_not() {
+async fn content_is_exported_when_enabled_and_secrets_never_are() {
     let (receiver, model) = (Receiver::over_http().await, Model::start().await);
     let folder = folder(&model, &receiver, "http/protobuf", true);
     let (_, log, folder) = run(folder).await;
@@ -472,7 +472,7 @@ async fn what_was_said_is_exported_where_that_is_asked_for_and_secrets_are_not()
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_not_there_fails_no_run_and_what_is_lost_is_told() {
+async fn an_unreachable_endpoint_fails_no_run_and_lost_spans_are_reported() {
     let (receiver, model) = (Receiver::over_http().await, Model::start().await);
     // No process listens there any more.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -113,7 +113,7 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
 }
 
 #[tokio::test]
-async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
+async fn ids_of_another_owner_are_answered_like_unknown_ones_on_every_route() {
     let world = world().await;
     let foreign = routes(&world.bob, "s-ada", &world.run, &world.call);
     let nothing = routes(&world.bob, "s-nix", NOBODY, &world.call);
@@ -139,7 +139,7 @@ async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
 }
 
 #[tokio::test]
-async fn a_turn_in_a_foreign_session_is_refused_as_if_there_were_none() {
+async fn a_turn_in_a_session_of_another_owner_is_refused_like_an_unknown_one() {
     let world = world().await;
     for (key, body) in [
         (None, json!({"message": "hello"})),
@@ -157,7 +157,7 @@ async fn a_turn_in_a_foreign_session_is_refused_as_if_there_were_none() {
 }
 
 #[tokio::test]
-async fn the_machine_s_token_takes_turns_in_sessions_that_nobody_owns_alone() {
+async fn the_token_of_the_machine_takes_turns_only_in_sessions_without_an_owner() {
     let world = world().await;
     let local = world.local();
     let hello = json!({"message": "hello"});
@@ -176,7 +176,7 @@ async fn the_machine_s_token_takes_turns_in_sessions_that_nobody_owns_alone() {
 }
 
 #[tokio::test]
-async fn lists_show_an_owner_s_own_and_an_admin_everything() {
+async fn lists_show_owners_their_own_and_admins_everything() {
     let world = world().await;
     world.bob.ask("s-bob", &json!({"message": "hello"})).await;
     let count = async |client: &Client, path: &str| {
@@ -228,7 +228,7 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
 }
 
 #[tokio::test]
-async fn an_admin_is_told_whose_a_run_and_a_call_are_and_may_ask_for_one_owner_s_alone() {
+async fn an_admin_sees_the_owner_of_runs_and_calls_and_can_filter_by_owner() {
     let world = world().await;
     let hello = json!({"message": "hello"});
     assert_eq!(world.bob.ask("s-bob", &hello).await.0, 200);
@@ -252,7 +252,7 @@ async fn an_admin_is_told_whose_a_run_and_a_call_are_and_may_ask_for_one_owner_s
 }
 
 #[tokio::test]
-async fn an_owner_and_an_admin_act_on_what_they_see() {
+async fn an_owner_and_an_admin_can_act_on_what_they_see() {
     let world = world().await;
     let path = format!("/api/v1/runs/{}", world.run);
     let steer = json!({"message": "thank you"});
@@ -282,7 +282,7 @@ async fn an_owner_and_an_admin_act_on_what_they_see() {
 }
 
 #[tokio::test]
-async fn an_admin_says_nothing_in_an_owner_s_session_and_ends_its_run_by_name() {
+async fn an_admin_cannot_steer_or_fork_a_run_of_an_owner_and_cancels_it_under_its_own_name() {
     let world = world().await;
     let path = format!("/api/v1/runs/{}", world.run);
     let said = json!({"message": "I resign."});
@@ -307,7 +307,7 @@ async fn an_admin_says_nothing_in_an_owner_s_session_and_ends_its_run_by_name() 
 }
 
 #[tokio::test]
-async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
+async fn ids_of_another_owner_lead_nowhere_in_the_other_protocols_either() {
     let world = world().await;
     let post = async |path: &str, body: Value| {
         let request = with(world.bob.post(path), &body);

@@ -38,7 +38,7 @@ async fn a_head_that_does_not_arrive_in_75_seconds_closes_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_arrives_letter_by_letter_has_no_more_time() {
+async fn a_request_that_trickles_in_gets_no_extra_time() {
     let server = InProcess::of(ScriptedModel::new()).await;
     let turn = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\n\
         Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
@@ -67,7 +67,7 @@ async fn a_request_that_arrives_letter_by_letter_has_no_more_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_closed_once_it_is_idle_for_longer_than_balancers_keep_one() {
+async fn an_idle_connection_is_closed_only_after_load_balancers_would_close_it() {
     let server = InProcess::of(ScriptedModel::new()).await;
     let began = Instant::now();
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_body_that_does_not_arrive_in_30_seconds_is_a_problem() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_in_which_nothing_happens_is_kept_alive_by_comments() {
+async fn an_idle_stream_is_kept_alive_by_comments() {
     let model =
         ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(100)));
     let server = InProcess::of(model).await;
@@ -118,7 +118,7 @@ async fn a_stream_in_which_nothing_happens_is_kept_alive_by_comments() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_nothing_for_30_seconds_is_let_go_and_its_run_is_not() {
+async fn a_client_that_reads_nothing_for_30_seconds_is_dropped_and_its_run_continues() {
     let model = ScriptedModel::always(reply::text("x".repeat(LARGE)));
     let server = InProcess::of(model).await;
     let stream = ask_for_events(&server).await;
@@ -142,7 +142,7 @@ async fn a_client_that_takes_nothing_for_30_seconds_is_let_go_and_its_run_is_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_another_protocol_that_takes_nothing_is_let_go_and_counted_too() {
+async fn a_client_of_another_protocol_that_reads_nothing_is_dropped_and_counted_too() {
     let hello = json!([{ "id": "m1", "role": "user", "content": "hello" }]);
     let front_end = json!({
         "threadId": "t", "runId": "r", "state": {}, "messages": hello, "tools": [], "context": [], "forwardedProps": {}
@@ -171,7 +171,7 @@ async fn a_client_of_another_protocol_that_takes_nothing_is_let_go_and_counted_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_nothing_does_not_keep_the_server_from_stopping() {
+async fn a_client_that_reads_nothing_does_not_keep_the_server_from_stopping() {
     let model = ScriptedModel::always(reply::text("x".repeat(LARGE)));
     let server = InProcess::of(model).await;
     let stream = ask_for_events(&server).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::Program;
 
 #[tokio::test]
-async fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked() {
+async fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_called() {
     // If it is called nevertheless, its failure shows that.
     let model = FaultyModelServer::start(ModelFault::Failing);
     let folder = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ async fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked
 }
 
 #[tokio::test]
-async fn the_log_of_a_store_in_memory_is_copied_record_by_record() {
+async fn the_log_of_an_in_memory_store_is_copied_record_by_record() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
     let program = Program::start_in(folder, |command| {

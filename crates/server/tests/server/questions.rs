@@ -81,7 +81,7 @@ async fn asked(client: &Client, session: &str) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_question_is_an_event_of_its_run_and_is_answered_with_the_token_by_what_fits() {
+async fn a_question_is_an_event_and_accepts_only_a_fitting_answer_with_the_token() {
     let tool = buying();
     let server = InProcess::serve(engine(&tool, &store())).await;
     let client = server.client();
@@ -165,7 +165,7 @@ async fn a_question_is_an_event_of_its_run_and_is_answered_with_the_token_by_wha
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_listens_to_asks_all_the_same_over_every_protocol() {
+async fn a_run_without_listeners_still_asks_as_a_turn_and_as_a_chat() {
     for (path, body, session) in [
         ("/api/v1/sessions/s1/turns", turn(), "s1"),
         (
@@ -211,7 +211,7 @@ async fn any_asked(client: &Client) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_drive_the_run_says_that_it_knows_nothing_of_its_questions() {
+async fn a_server_that_does_not_drive_the_run_reports_that_it_runs_elsewhere() {
     let (tool, store) = (buying(), store());
     let here = InProcess::serve(engine(&tool, &store)).await;
     let there = InProcess::serve(engine(&buying(), &store)).await;
@@ -238,7 +238,7 @@ async fn a_server_that_does_not_drive_the_run_says_that_it_knows_nothing_of_its_
 }
 
 #[tokio::test]
-async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
+async fn an_ag_ui_front_end_receives_the_path_for_the_answer() {
     let tool = buying();
     let server = InProcess::serve(engine(&tool, &store())).await;
     let client = server.client();
@@ -304,7 +304,7 @@ pub(crate) fn local(program: &Program) -> Client {
 }
 
 #[tokio::test]
-async fn an_mcp_server_asks_whoever_uses_the_server_unless_its_configuration_says_no() {
+async fn an_mcp_server_can_ask_the_user_unless_the_configuration_forbids_it() {
     let look = json!({"message": "shop__look {}"});
     let asking = program("").await;
     let client = asking.client();
@@ -353,7 +353,7 @@ async fn an_mcp_server_asks_whoever_uses_the_server_unless_its_configuration_say
 }
 
 #[tokio::test]
-async fn what_an_mcp_server_asks_is_read_where_the_call_of_an_mcp_client_is_answered() {
+async fn a_question_of_an_mcp_server_arrives_in_the_response_to_the_call_of_an_mcp_client() {
     let program = program("").await;
     let client = Posting::begin(local(&program)).await;
     let params = json!({"name": "ask", "arguments": {"message": "shop__look {}"}});

@@ -25,7 +25,7 @@ async fn as_json(program: &Program, session: &str, question: &Value) -> Value {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn the_server_answers_the_same_over_json_and_as_events() {
+async fn the_server_gives_the_same_answer_as_json_and_as_events() {
     let llama = LlamaServer::start();
     let program = program(&llama.base_url()).await;
     let question = json!({"message": "How is this machine?", "channel": "system_health"});
@@ -50,7 +50,7 @@ async fn the_server_answers_the_same_over_json_and_as_events() {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_reached_fails_the_run_and_not_the_request() {
+async fn an_unreachable_model_fails_the_run_and_not_the_request() {
     let nobody = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())

@@ -38,7 +38,7 @@ async fn wait_for_log(program: &Program, before: usize, words: &str) {
 }
 
 #[tokio::test]
-async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_nothing() {
+async fn new_turns_use_a_changed_configuration_and_an_invalid_one_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     configure(folder.path(), "first");
     let program = Program::start_in(folder, |_| {}).await;
@@ -72,7 +72,7 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
 }
 
 #[tokio::test]
-async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_started_with() {
+async fn a_change_that_needs_a_restart_is_reported_until_it_is_undone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");
     let allowing = |runs: u32| fs::write(&file, format!("[server]\nmax_runs = {runs}\n")).unwrap();
@@ -90,7 +90,7 @@ async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_start
 }
 
 #[tokio::test]
-async fn the_log_says_which_policy_and_which_other_models_new_turns_have() {
+async fn the_log_names_the_policy_and_changed_models_of_new_turns() {
     let naming = |port: u16| {
         format!(
             "[models.coding]\nprovider = 'openai'\nmodel = 'm1'\napi_key_env = 'MODEL_KEY'\n\
@@ -119,7 +119,7 @@ async fn the_log_says_which_policy_and_which_other_models_new_turns_have() {
 }
 
 #[tokio::test]
-async fn a_worker_outlives_the_signal_by_which_a_server_reads_its_configuration_again() {
+async fn a_worker_survives_the_reload_signal() {
     let text = "[driver]\nkind = 'restate'\n[driver.restate]\nlisten = '127.0.0.1:0'\n\
         ingress = 'http://127.0.0.1:9'\nadmin = 'http://127.0.0.1:9'\n";
     let mut worker = Program::start_in(folder_with(text), |command| {
@@ -133,7 +133,7 @@ async fn a_worker_outlives_the_signal_by_which_a_server_reads_its_configuration_
 }
 
 #[tokio::test]
-async fn another_address_in_the_configuration_is_not_told_of_where_the_command_line_names_one() {
+async fn a_changed_address_is_not_reported_when_the_command_line_sets_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");
     let naming = |port: u16| {
@@ -158,7 +158,7 @@ async fn another_address_in_the_configuration_is_not_told_of_where_the_command_l
 }
 
 #[tokio::test]
-async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_out() {
+async fn what_a_previous_configuration_redacted_remains_redacted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");
     let redacting = |pattern: &str| format!("[telemetry]\nredact = ['{pattern}']\n");
@@ -181,7 +181,7 @@ async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_ou
 }
 
 #[tokio::test]
-async fn files_that_a_former_configuration_names_stay_out_of_reach_of_tools() {
+async fn files_named_by_a_previous_configuration_remain_unreadable_to_tools() {
     let archiving = |folder: &str| format!("[store]\nkeep = '90d'\narchive = '{folder}'\n");
     let folder = folder_with(&archiving("former"));
     for name in ["former", "latter", "free"] {
@@ -236,7 +236,7 @@ async fn answered_at_the_new_engine(program: &Program, message: &str, content: V
 }
 
 #[tokio::test]
-async fn an_answer_to_what_the_former_engine_asked_an_mcp_client_counts_at_the_new_one() {
+async fn an_mcp_answer_to_a_question_of_the_old_engine_is_accepted_by_the_new_one() {
     let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'\n";
     let program = Program::start_in(folder_with(asks), |_| {}).await;
     let approve = json!({"decision": "approve"});
@@ -245,7 +245,7 @@ async fn an_answer_to_what_the_former_engine_asked_an_mcp_client_counts_at_the_n
 }
 
 #[tokio::test]
-async fn a_tool_that_waits_in_the_former_engine_hears_what_an_mcp_client_answers_at_the_new_one() {
+async fn a_tool_waiting_in_the_old_engine_receives_an_mcp_answer_sent_to_the_new_one() {
     let program = questions::program("").await;
     let large = json!({"size": "l"});
     let done = answered_at_the_new_engine(&program, "shop__look {}", large).await;
@@ -265,7 +265,7 @@ async fn left_by_the_former_engine(program: &Program, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_mcp_client_whose_answer_would_come_to_nothing_is_asked_no_more() {
+async fn an_mcp_client_is_no_longer_asked_when_its_answer_would_have_no_effect() {
     let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'";
     let program = questions::program(asks).await;
     // A waiting tool keeps its run in the former engine.
@@ -276,7 +276,7 @@ async fn an_mcp_client_whose_answer_would_come_to_nothing_is_asked_no_more() {
 }
 
 #[tokio::test]
-async fn a_tool_that_asked_an_mcp_client_hears_at_once_that_no_answer_comes() {
+async fn a_tool_that_asked_an_mcp_client_learns_at_once_that_no_answer_will_arrive() {
     let program = questions::program("").await;
     let status = left_by_the_former_engine(&program, "shop__look {}").await;
     assert_eq!(status, "done");
@@ -284,7 +284,7 @@ async fn a_tool_that_asked_an_mcp_client_hears_at_once_that_no_answer_comes() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
+async fn a_turn_in_progress_keeps_its_engine_and_ends_with_the_server() {
     use crate::support::gate::{gated_program, waiting_turn};
 
     let (mut program, mut gate) = gated_program().await;
@@ -313,7 +313,7 @@ async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_server_that_stops_puts_no_engine_in_the_place_of_its_own_any_more() {
+async fn a_stopping_server_no_longer_reloads_its_configuration() {
     use crate::support::gate::{gated_program, waiting_turn};
 
     let (mut program, mut gate) = gated_program().await;
@@ -332,7 +332,7 @@ async fn a_server_that_stops_puts_no_engine_in_the_place_of_its_own_any_more() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_turn_at_work_is_steered_and_cancelled_at_the_new_engine_and_stays_with_its_own() {
+async fn a_turn_in_progress_can_be_steered_and_cancelled_through_the_new_engine() {
     use crate::support::gate::{gated_program, waiting_turn};
 
     let (program, mut gate) = gated_program().await;

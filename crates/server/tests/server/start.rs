@@ -45,7 +45,7 @@ async fn an_address_that_other_machines_can_reach_is_refused_without_a_key() {
 }
 
 #[tokio::test]
-async fn an_address_in_the_configuration_is_held_to_the_same_and_named_with_its_place() {
+async fn a_non_loopback_address_in_the_configuration_is_refused_with_its_position() {
     let text = "[server]\nlisten = '0.0.0.0:0'\n";
     let folder = folder_with(text);
     let (code, said) = refusal(folder.path(), &[], &[]).await;
@@ -65,7 +65,7 @@ async fn an_address_in_the_configuration_is_held_to_the_same_and_named_with_its_
 }
 
 #[tokio::test]
-async fn a_worker_is_refused_where_servers_hand_nothing_over_and_where_nothing_is_shared() {
+async fn a_worker_is_refused_with_the_local_driver_or_an_in_memory_store() {
     let folder = folder();
     let (code, said) = refusal(folder.path(), &["worker"], &[]).await;
     assert_eq!(code, 2, "{said}");
@@ -83,7 +83,7 @@ async fn a_worker_is_refused_where_servers_hand_nothing_over_and_where_nothing_i
 }
 
 #[tokio::test]
-async fn the_address_in_the_configuration_is_listened_on() {
+async fn the_configured_address_is_used_for_listening() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let variables = [("NEURAXIS_SERVER__LISTEN", &*address)];
@@ -96,7 +96,7 @@ async fn the_address_in_the_configuration_is_listened_on() {
 }
 
 #[tokio::test]
-async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong() {
+async fn wrong_usage_and_configuration_exit_with_code_2_and_name_the_error() {
     let folder = folder();
     fs::write(folder.path().join("wrong.toml"), "[store]\n[sotre]\n").unwrap();
     for (arguments, variables, expected) in [
@@ -146,7 +146,7 @@ async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong()
 
 /// A supervisor that restarts the program may give up after exit code 2.
 #[tokio::test]
-async fn a_database_that_is_away_is_no_fault_of_the_configuration() {
+async fn an_unavailable_database_is_not_a_configuration_error() {
     let away = [("NEURAXIS_STORE__URL", "postgres://me@127.0.0.1:1/x")];
     let (code, said) = refusal(folder().path(), &[], &away).await;
     assert_eq!(code, 1, "{said}");
@@ -154,7 +154,7 @@ async fn a_database_that_is_away_is_no_fault_of_the_configuration() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_named() {
+async fn an_address_already_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let (code, said) = refusal(folder().path(), &["--listen", &address], &[]).await;
@@ -166,7 +166,7 @@ async fn a_port_that_is_taken_is_named() {
 }
 
 #[tokio::test]
-async fn with_no_model_configured_the_log_says_who_answers() {
+async fn the_log_reports_that_no_model_is_configured() {
     let program = Program::start_in(folder(), |command| {
         command
             .env_remove("NEURAXIS_MODELS__REASONING__PROVIDER")
@@ -190,7 +190,7 @@ async fn origins_without_keys_are_told_to_have_no_effect() {
 }
 
 #[tokio::test]
-async fn the_configuration_file_counts() {
+async fn the_configuration_file_named_on_the_command_line_is_used() {
     let folder = folder();
     fs::write(
         folder.path().join("my.toml"),
@@ -207,7 +207,7 @@ async fn the_configuration_file_counts() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_only_found_moves_nothing_and_a_line_of_the_log_says_so() {
+async fn an_untrusted_configuration_file_is_ignored_with_a_line_in_the_log() {
     let folder = folder();
     let file = folder.path().join("neuraxis.toml");
     let text = "[server]\nlisten = '0.0.0.0:0'\n[store]\nurl = 'sqlite://planted.db'\n\
@@ -228,7 +228,7 @@ async fn a_file_that_is_only_found_moves_nothing_and_a_line_of_the_log_says_so()
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_listen_leaves_the_token_of_the_one_that_does() {
+async fn a_server_that_cannot_listen_leaves_the_token_of_the_running_one() {
     let in_memory = [("NEURAXIS_STORE__URL", "memory:")];
     let program = Program::start_in(folder(), |command| {
         command.envs(in_memory);
@@ -243,7 +243,7 @@ async fn a_server_that_cannot_listen_leaves_the_token_of_the_one_that_does() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_kept_is_told_with_its_file_and_hinders_nobody_with_keys() {
+async fn a_token_that_cannot_be_written_prevents_the_start_only_without_keys() {
     let folder = folder();
     let in_memory = [("NEURAXIS_STORE__URL", "memory:")];
     // A folder occupies the path of the file.

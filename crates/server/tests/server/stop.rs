@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[tokio::test]
-async fn a_signal_stops_an_idle_server_in_an_orderly_way() {
+async fn a_signal_stops_an_idle_server_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut program = Program::start().await;
         program
@@ -37,15 +37,14 @@ async fn a_signal_stops_an_idle_server_in_an_orderly_way() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_interrupt_ends_open_streams_with_their_last_record_and_the_process_within_two_seconds()
-{
+async fn an_interrupt_ends_open_streams_with_their_last_record_within_two_seconds() {
     cancels(&[], Signal::INT).await;
 }
 
 /// A run that is only in memory cannot be resumed by any other process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn without_a_database_each_signal_does() {
+async fn with_an_in_memory_store_sigterm_cancels_runs_too() {
     cancels(&[("NEURAXIS_STORE__URL", "memory:")], Signal::TERM).await;
 }
 
@@ -76,7 +75,7 @@ async fn cancels(variables: &[(&str, &str)], signal: Signal) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_stop() {
+async fn a_turn_in_progress_ends_normally_after_sigterm() {
     use crate::support::gate::{gated_program, waiting_turn};
 
     let (mut program, mut gate) = gated_program().await;
@@ -107,7 +106,7 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
 /// As with `neuraxis-server 2>&1 | less`.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
+async fn an_unread_log_delays_neither_requests_nor_the_stop() {
     let (unread, log) = std::io::pipe().unwrap();
     let mut program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
         let command = command.env("NEURAXIS_SERVER__ACCESS_LOG", "json");
@@ -142,7 +141,7 @@ fn lives(process: &str) -> bool {
 
 /// Docker kills after 10 seconds.
 #[tokio::test]
-async fn the_server_stops_in_less_than_ten_seconds_whatever_it_has_to_do_with() {
+async fn the_server_stops_within_ten_seconds_despite_stuck_tools_and_exports() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let config = format!(
         "[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
@@ -183,7 +182,7 @@ async fn the_server_stops_in_less_than_ten_seconds_whatever_it_has_to_do_with() 
 }
 
 #[tokio::test]
-async fn a_turn_that_comes_while_the_server_stops_is_refused() {
+async fn a_turn_that_arrives_while_the_server_stops_is_refused() {
     let mut program = Program::start().await;
     let address = program.address().to_owned();
     let mut idle = TcpStream::connect(&address).await.unwrap();

@@ -32,7 +32,7 @@ fn heard(frames: &[Frame]) -> (Vec<u64>, String) {
 }
 
 #[tokio::test]
-async fn a_listener_that_takes_nothing_slows_no_other_of_the_same_run() {
+async fn a_listener_that_reads_nothing_does_not_slow_others_of_the_same_run() {
     let text = "x".repeat(LARGE);
     let slowly = Script::from(reply::text(text.clone())).after(Duration::from_millis(300));
     let server = InProcess::of(ScriptedModel::always(slowly)).await;
@@ -65,7 +65,7 @@ async fn a_listener_that_takes_nothing_slows_no_other_of_the_same_run() {
 }
 
 #[tokio::test]
-async fn all_listeners_of_a_run_are_sent_the_same_records() {
+async fn all_listeners_of_a_run_receive_the_same_records() {
     let slowly = Script::from(reply::text("forty-two")).after(Duration::from_millis(300));
     let server = InProcess::of(ScriptedModel::always(slowly)).await;
     let client = server.client();
@@ -99,7 +99,7 @@ async fn all_listeners_of_a_run_are_sent_the_same_records() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn when_it_is_told_to_stop_a_hundred_streams_end_and_can_be_resumed() {
+async fn a_stopping_server_ends_a_hundred_streams_that_can_be_resumed() {
     use crate::support::Program;
     use crate::support::gate::{gated_program, waiting_turn};
     use rustix::process::Signal;

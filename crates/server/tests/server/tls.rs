@@ -69,7 +69,7 @@ fn get(path: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_with_a_certificate_speaks_tls_and_nothing_else() {
+async fn a_server_with_a_certificate_accepts_only_tls() {
     let program = Program::start_in(configured(), |_| {}).await;
     for (offered, expected) in [
         (&version::TLS13, ProtocolVersion::TLSv1_3),
@@ -89,7 +89,7 @@ async fn a_server_with_a_certificate_speaks_tls_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_page_is_of_the_same_origin_if_its_scheme_is_too() {
+async fn a_page_has_the_same_origin_only_with_the_same_scheme() {
     let program = Program::start_in(configured(), |_| {}).await;
     for (origin, expected) in [("https://localhost:1", 200), ("http://localhost:1", 403)] {
         let request = get("/healthz", &format!("Origin: {origin}\r\n"));
@@ -102,7 +102,7 @@ async fn a_page_is_of_the_same_origin_if_its_scheme_is_too() {
 }
 
 #[tokio::test]
-async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
+async fn an_unusable_certificate_or_key_is_named_at_the_start() {
     type Spoil = fn(&Path);
     let cases: [(Spoil, &str); 6] = [
         (

@@ -20,7 +20,7 @@ async fn post(client: &Client, path: &str, body: &Value) {
 }
 
 #[tokio::test]
-async fn every_route_that_begins_a_turn_takes_the_trace_of_its_client() {
+async fn every_route_that_starts_a_turn_joins_the_trace_of_its_client() {
     let program = Program::start().await;
     let client = program.client();
     let said = "What time is it?";

@@ -9,7 +9,7 @@ use crate::support::program::folder_with;
 use crate::support::{Frame, Program};
 
 #[tokio::test]
-async fn the_probes_answer() {
+async fn the_probes_return_ok() {
     let program = Program::start().await;
     for path in ["/healthz", "/readyz"] {
         let (status, body) = answer(program.client().get(path)).await;
@@ -18,7 +18,7 @@ async fn the_probes_answer() {
 }
 
 #[tokio::test]
-async fn a_turn_as_json_is_the_result_of_its_run() {
+async fn a_turn_as_json_returns_the_result_of_its_run() {
     let program = Program::start().await;
     let question = json!({"message": "What time is it?"});
     let response = program
@@ -43,7 +43,7 @@ async fn a_turn_as_json_is_the_result_of_its_run() {
 }
 
 #[tokio::test]
-async fn a_turn_as_events_is_every_record_in_order_with_its_number_as_id() {
+async fn a_turn_as_events_returns_every_record_in_order_with_its_number_as_id() {
     let program = Program::start().await;
     let question = json!({"message": "What time is it?"});
     let frames = program.client().listen("s", &question).await.rest().await;
@@ -73,7 +73,7 @@ async fn a_turn_as_events_is_every_record_in_order_with_its_number_as_id() {
 }
 
 #[tokio::test]
-async fn the_text_that_is_streamed_is_the_answer() {
+async fn the_streamed_text_is_the_answer() {
     let program = Program::start().await;
     let question = json!({"message": "What can you do?"});
     let frames = program.client().listen("s", &question).await.rest().await;
@@ -111,7 +111,7 @@ async fn the_same_question_has_the_same_answer_as_json_and_as_events() {
 }
 
 #[tokio::test]
-async fn mode_and_channel_are_those_of_the_request_or_else_the_defaults() {
+async fn mode_and_channel_come_from_the_request_or_the_defaults() {
     let program = Program::start().await;
     for (session, body, mode, channel) in [
         ("a", json!({"message": "hello"}), "moderate", "chat"),
@@ -138,7 +138,7 @@ async fn mode_and_channel_are_those_of_the_request_or_else_the_defaults() {
 }
 
 #[tokio::test]
-async fn the_next_turn_of_a_session_goes_on_from_the_last() {
+async fn the_next_turn_of_a_session_includes_its_history() {
     let program = Program::start().await;
     let question = json!({"message": "What can you do?"});
     program.client().ask("s", &question).await;
@@ -148,7 +148,7 @@ async fn the_next_turn_of_a_session_goes_on_from_the_last() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_a_conversation_is_not_logged_even_when_everything_is() {
+async fn conversation_content_is_not_logged_even_at_trace_level() {
     let folder = tempfile::tempdir().unwrap();
     let program = Program::start_in(folder, |command| {
         command.env("NEURAXIS_LOG", "trace");
@@ -175,7 +175,7 @@ async fn what_is_said_in_a_conversation_is_not_logged_even_when_everything_is() 
 }
 
 #[tokio::test]
-async fn the_plan_of_the_server_limits_every_request_however_it_is_answered() {
+async fn the_plan_of_the_server_limits_every_request_as_json_or_events() {
     let plan = "[server]\nplan = \"team\"\n[plans.team.session]\nmax_tool_calls = 2\n";
     let program = Program::start_in(folder_with(plan), |_| {}).await;
     let question = json!({"message": "What time is it?"});

@@ -90,12 +90,12 @@ async fn waits_for_approval(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_waits_for_approval_waits_on_sqlite() {
+async fn a_waiting_run_survives_crashes_until_it_is_approved_on_sqlite() {
     waits_for_approval(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_waits_for_approval_waits_on_postgres() {
+async fn a_waiting_run_survives_crashes_until_it_is_approved_on_postgres() {
     waits_for_approval(Kept::OnServer).await;
 }

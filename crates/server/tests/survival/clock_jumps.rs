@@ -101,7 +101,7 @@ async fn nobody_takes_a_run_over(whose: Whose, offset: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL and libfaketime: run by cargo xtask test"]
-async fn a_run_stays_with_its_server_whichever_clock_jumps() {
+async fn a_run_remains_with_its_server_whichever_clock_jumps() {
     for offset in ["+3600", "-3600"] {
         nobody_takes_a_run_over(Whose::OfTheOneAtWork, offset).await;
         nobody_takes_a_run_over(Whose::OfTheOther, offset).await;
@@ -110,7 +110,7 @@ async fn a_run_stays_with_its_server_whichever_clock_jumps() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate, PostgreSQL and libfaketime: run by cargo xtask test"]
-async fn real_restate_drives_a_run_to_its_end_though_the_clock_of_its_worker_jumps() {
+async fn real_restate_drives_a_run_to_its_end_although_the_clock_of_its_worker_jumps() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let clock = Clock::new(world, "worker");

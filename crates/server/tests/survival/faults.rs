@@ -61,12 +61,12 @@ async fn a_lock(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_outlives_a_file_that_was_locked() {
+async fn a_run_survives_a_locked_file() {
     a_lock(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_outlives_a_disk_that_was_full_and_what_ended_before_is_still_told() {
+async fn a_run_survives_a_full_disk_and_earlier_results_remain_readable() {
     let terms = Terms {
         pages: Some(400),
         ..Terms::default()
@@ -97,7 +97,7 @@ async fn a_run_outlives_a_disk_that_was_full_and_what_ended_before_is_still_told
 
 /// Another program holds an exclusive lock on the file while a server starts that finds a run left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_listens_before_it_can_take_up_what_was_left() {
+async fn a_server_listens_before_it_can_resume_the_runs_left_behind() {
     let world = World::new(Program::Real, Kept::InFile, one_reading).await;
     let server = world.start().await;
     world.model.hold(1, Hold::Before);
@@ -119,7 +119,7 @@ async fn a_server_listens_before_it_can_take_up_what_was_left() {
 
 /// A write to the disk fails: the store accepts no more writes until the server is restarted on a working disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_outlives_a_disk_that_failed() {
+async fn a_run_survives_a_failed_disk() {
     let world = World::new(Program::WithTools, Kept::InFile, two_turns).await;
     let server = world.start_with_blocks(2_000).await;
     let (client, run) = held(&world, &server).await;
@@ -165,7 +165,7 @@ fn overwrite(file: &Path, bytes: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_file_keeps_the_server_from_starting_and_is_left_as_it_is() {
+async fn a_damaged_file_prevents_the_start_and_is_left_unchanged() {
     let world = World::new(Program::Real, Kept::InFile, crate::points::one_reading).await;
     let server = world.start().await;
     let client = server.ask();
@@ -196,7 +196,7 @@ async fn a_damaged_file_keeps_the_server_from_starting_and_is_left_as_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_run_outlives_a_database_server_that_was_silent() {
+async fn a_run_survives_an_unresponsive_database_server() {
     let terms = Terms {
         store: IMPATIENT,
         proxied: true,
@@ -214,7 +214,7 @@ async fn a_run_outlives_a_database_server_that_was_silent() {
 
 /// The server is repeatedly killed while it migrates an old file, and then left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_migration_that_is_killed_with_its_server_begins_anew() {
+async fn a_migration_killed_with_its_server_restarts_cleanly() {
     const OLD: &str = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../adapters/sql/tests/sql/schema-1.db"

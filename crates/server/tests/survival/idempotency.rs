@@ -182,45 +182,45 @@ async fn two_servers_are_sent_the_same(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_sent_again_after_a_death_gets_its_run_on_sqlite() {
+async fn a_repeated_request_after_a_crash_returns_its_run_on_sqlite() {
     the_server_dies_and_the_request_is_sent_again(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_request_sent_again_after_a_death_gets_its_run_on_postgres() {
+async fn a_repeated_request_after_a_crash_returns_its_run_on_postgres() {
     the_server_dies_and_the_request_is_sent_again(Kept::OnServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_whose_run_never_began_begins_it_when_it_is_sent_again_on_sqlite() {
+async fn a_repeated_request_starts_a_run_that_never_started_on_sqlite() {
     the_server_dies_before_it_began(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_request_whose_run_never_began_begins_it_when_it_is_sent_again_on_postgres() {
+async fn a_repeated_request_starts_a_run_that_never_started_on_postgres() {
     the_server_dies_before_it_began(Kept::OnServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_whose_run_waits_is_told_so_again_on_sqlite() {
+async fn a_repeated_request_returns_its_waiting_run_after_a_crash_on_sqlite() {
     a_waiting_run_waits_after_a_death(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_request_whose_run_waits_is_told_so_again_on_postgres() {
+async fn a_repeated_request_returns_its_waiting_run_after_a_crash_on_postgres() {
     a_waiting_run_waits_after_a_death(Kept::OnServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_that_are_sent_the_same_request_begin_one_run_on_sqlite() {
+async fn the_same_request_to_two_servers_starts_one_run_on_sqlite() {
     two_servers_are_sent_the_same(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn two_servers_that_are_sent_the_same_request_begin_one_run_on_postgres() {
+async fn the_same_request_to_two_servers_starts_one_run_on_postgres() {
     two_servers_are_sent_the_same(Kept::OnServer).await;
 }

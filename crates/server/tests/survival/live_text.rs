@@ -115,7 +115,7 @@ fn at_once(_: usize) -> Said {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn text_is_heard_word_by_word_at_each_server() {
+async fn live_text_arrives_in_pieces_at_each_server() {
     let world = world(Program::Real, one_reading, "").await;
     let (driving, other) = (world.start().await, world.start().await);
     world.model.hold(1, Hold::Amid);
@@ -143,7 +143,7 @@ async fn text_is_heard_word_by_word_at_each_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_store_that_is_not_to_pass_text_on_tells_records_alone() {
+async fn without_live_text_another_server_streams_only_records() {
     let world = world(Program::Real, one_reading, "live = false").await;
     let (driving, other) = (world.start().await, world.start().await);
     world.model.hold(1, Hold::Amid);
@@ -160,7 +160,7 @@ async fn a_store_that_is_not_to_pass_text_on_tells_records_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn text_of_a_server_that_is_killed_is_taken_back_and_said_anew_by_the_one_that_goes_on() {
+async fn text_of_a_killed_server_is_retracted_and_repeated_by_the_one_that_resumes() {
     let world = world(Program::WithTools, at_once, "lease_ms = 1000").await;
     let (first, second) = (world.start().await, world.start().await);
     world.model.hold(0, Hold::Amid);
@@ -178,7 +178,7 @@ async fn text_of_a_server_that_is_killed_is_taken_back_and_said_anew_by_the_one_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn text_between_calls_is_heard_in_its_place_at_another_server() {
+async fn text_between_calls_arrives_in_order_at_another_server() {
     let world = world(Program::WithTools, two_turns, "lease_ms = 1000").await;
     let (driving, other) = (world.start().await, world.start().await);
     world.model.hold(0, Hold::Amid);
@@ -201,7 +201,7 @@ async fn text_between_calls_is_heard_in_its_place_at_another_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn text_of_a_worker_is_heard_word_by_word_at_each_server() {
+async fn live_text_of_a_worker_arrives_in_pieces_at_each_server() {
     let fleet = Fleet::new(Program::Real, one_reading).await;
     let world = &fleet.world;
     let _worker = world.start_worker().await;

@@ -73,30 +73,30 @@ fn at_once(results: usize) -> Said {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stalled_server_that_comes_back_writes_nothing_more_on_sqlite() {
+async fn a_stalled_server_writes_nothing_after_it_continues_on_sqlite() {
     a_stalled_server_writes_nothing(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_stalled_server_that_comes_back_writes_nothing_more_on_postgres() {
+async fn a_stalled_server_writes_nothing_after_it_continues_on_postgres() {
     a_stalled_server_writes_nothing(Kept::OnServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_server_leaves_the_runs_of_the_first_alone_on_sqlite() {
+async fn a_second_server_does_not_take_over_live_runs_of_the_first_on_sqlite() {
     two_servers_share_a_database(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_second_server_leaves_the_runs_of_the_first_alone_on_postgres() {
+async fn a_second_server_does_not_take_over_live_runs_of_the_first_on_postgres() {
     two_servers_share_a_database(Kept::OnServer).await;
 }
 
 /// The server waits for the store's patience, five seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_stays_locked_is_answered_with_503_in_time() {
+async fn a_request_to_a_file_that_remains_locked_returns_503_in_time() {
     let world = World::new(Program::Real, Kept::InFile, at_once).await;
     let server = world.start().await;
     let locked = world.lock().await;
@@ -119,7 +119,7 @@ async fn a_file_that_stays_locked_is_answered_with_503_in_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_run_goes_on_after_the_database_server_crashed() {
+async fn a_run_continues_after_a_crash_of_the_database_server() {
     let world = World::new(Program::WithTools, Kept::OnServer, two_turns).await;
     let server = world.start().await;
     world.model.hold(3, Hold::Before);

@@ -269,23 +269,23 @@ async fn the_real_program_at_its_points(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_each_point_on_sqlite() {
+async fn a_run_survives_a_kill_at_each_point_on_sqlite() {
     at_each_point(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn at_each_point_on_postgres() {
+async fn a_run_survives_a_kill_at_each_point_on_postgres() {
     at_each_point(Kept::OnServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_real_program_at_its_points_on_sqlite() {
+async fn a_run_of_the_real_program_survives_a_kill_at_each_point_on_sqlite() {
     the_real_program_at_its_points(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn the_real_program_at_its_points_on_postgres() {
+async fn a_run_of_the_real_program_survives_a_kill_at_each_point_on_postgres() {
     the_real_program_at_its_points(Kept::OnServer).await;
 }

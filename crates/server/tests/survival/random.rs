@@ -64,7 +64,7 @@ async fn at_random_points(kept: Kept) {
 }
 
 #[test]
-fn at_random_points_on_sqlite() {
+fn a_run_survives_kills_at_random_points_on_sqlite() {
     if let Some(folder) = std::env::var_os(child::FOLDER) {
         child::serve(Path::new(&folder));
         return;
@@ -75,6 +75,6 @@ fn at_random_points_on_sqlite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn at_random_points_on_postgres() {
+async fn a_run_survives_kills_at_random_points_on_postgres() {
     at_random_points(Kept::OnServer).await;
 }

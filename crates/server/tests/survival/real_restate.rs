@@ -110,7 +110,7 @@ async fn a_worker_dies_at(boundary: Boundary) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_is_handed_over_has_the_records_of_one_that_is_not() {
+async fn a_run_handed_to_a_worker_has_the_same_records_as_a_local_one() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -142,7 +142,7 @@ async fn a_run_whose_worker_is_killed_at_a_boundary_ends_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_call_that_is_approved_while_no_worker_lives_runs_once_there_is_one() {
+async fn a_call_approved_while_no_worker_is_running_runs_once_one_starts() {
     let fleet = Fleet::new(Program::WithTools, asks_first).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -166,7 +166,7 @@ async fn a_call_that_is_approved_while_no_worker_lives_runs_once_there_is_one() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_outlives_restate_and_the_server_that_began_it() {
+async fn a_run_survives_the_death_of_restate_and_of_the_server_that_started_it() {
     let mut fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -188,7 +188,7 @@ async fn a_run_outlives_restate_and_the_server_that_began_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_turn_that_is_taken_while_restate_is_away_is_driven_once_it_is_back() {
+async fn a_turn_accepted_while_restate_is_down_is_driven_once_it_is_back() {
     let mut fleet = Fleet::new(Program::WithTools, two_turns).await;
     let (worker, server) = (fleet.world.start_worker().await, fleet.world.start().await);
     fleet.restate.kill();
@@ -246,7 +246,7 @@ async fn a_run_whose_worker_is_killed_at_random_ends_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn the_real_program_drives_what_the_real_program_hands_over() {
+async fn the_real_program_drives_runs_handed_over_by_the_real_program() {
     let fleet = Fleet::new(Program::Real, one_reading).await;
     let world = &fleet.world;
     let (mut worker, server) = (world.start_worker().await, world.start().await);

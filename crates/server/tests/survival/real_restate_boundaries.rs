@@ -18,7 +18,7 @@ use crate::world::{Program, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_call_that_was_approved_is_not_made_again_when_its_worker_is_killed() {
+async fn an_approved_call_is_not_repeated_when_its_worker_is_killed() {
     let fleet = Fleet::new(Program::WithTools, asks_first).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -44,7 +44,7 @@ async fn a_call_that_was_approved_is_not_made_again_when_its_worker_is_killed() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_decision_counts_though_the_worker_is_killed_before_it_hears_of_it() {
+async fn a_decision_takes_effect_although_the_worker_is_killed_before_it_arrives() {
     let fleet = Fleet::new(Program::WithTools, asks_first).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -66,7 +66,7 @@ async fn a_decision_counts_though_the_worker_is_killed_before_it_hears_of_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_worker() {
+async fn a_turn_is_driven_after_a_waiting_run_that_was_closed_without_a_worker() {
     let fleet = Fleet::new(Program::WithTools, asks_first).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -127,7 +127,7 @@ async fn dies_with_a_look(is_done: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_call_is_made_once_though_the_worker_is_killed_that_looks_at_it() {
+async fn a_call_runs_once_although_the_worker_inspecting_it_is_killed() {
     for is_done in [false, true] {
         dies_with_a_look(is_done).await;
     }
@@ -179,7 +179,7 @@ async fn brings_a_result(while_none_lives: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_result_that_a_client_brings_counts_once_whatever_becomes_of_workers() {
+async fn a_client_result_is_used_once_whatever_happens_to_the_workers() {
     for while_none_lives in [false, true] {
         brings_a_result(while_none_lives).await;
     }
@@ -187,7 +187,7 @@ async fn a_result_that_a_client_brings_counts_once_whatever_becomes_of_workers()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_was_cancelled_ends_so_though_its_worker_is_killed() {
+async fn a_cancelled_run_ends_as_cancelled_although_its_worker_is_killed() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -211,7 +211,7 @@ async fn a_run_that_was_cancelled_ends_so_though_its_worker_is_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_is_taken_up_though_the_worker_that_takes_it_up_is_killed_again_and_again() {
+async fn a_run_is_resumed_although_the_workers_resuming_it_are_killed_repeatedly() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (mut worker, server) = (world.start_worker().await, world.start().await);
@@ -235,7 +235,7 @@ async fn a_run_is_taken_up_though_the_worker_that_takes_it_up_is_killed_again_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_outlives_a_restate_that_stalls() {
+async fn a_run_survives_a_stalled_restate() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);

@@ -52,7 +52,7 @@ async fn driven_at(fleet: &Fleet, session: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back_once_it_is_gone() {
+async fn runs_end_on_their_build_and_new_ones_go_to_the_newest_living_build() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let [old, new] = [FreePort::take(), FreePort::take()];
@@ -104,7 +104,7 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn new_runs_go_to_older_workers_that_live_once_the_younger_ones_are_dead() {
+async fn new_runs_go_to_older_workers_once_the_newer_ones_are_dead() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let [old, new] = [FreePort::take(), FreePort::take()];
     let (first, server) = (worker_at(&fleet, &old).await, fleet.world.start().await);
@@ -121,7 +121,7 @@ async fn new_runs_go_to_older_workers_that_live_once_the_younger_ones_are_dead()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn what_another_build_at_the_same_address_offers_is_asked_for_anew() {
+async fn the_services_of_another_build_at_the_same_address_are_discovered_again() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let port = FreePort::take();
     let first = worker_at(&fleet, &port).await;
@@ -154,7 +154,7 @@ async fn what_another_build_at_the_same_address_offers_is_asked_for_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn workers_that_are_registered_and_dead_are_none() {
+async fn registered_workers_that_do_not_answer_count_as_no_workers() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let restate = restate(&fleet);
     let none = restate.check().await.unwrap_err();

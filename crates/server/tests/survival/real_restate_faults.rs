@@ -39,8 +39,7 @@ async fn held(fleet: &Fleet, server: &Server, tool: &'static str) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_whose_worker_stalls_goes_on_elsewhere_in_seconds_and_the_worker_writes_nothing_more()
-{
+async fn a_run_with_a_stalled_worker_continues_elsewhere_and_that_worker_writes_no_more() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let balancer = Balancer::start().await;
@@ -61,7 +60,7 @@ async fn a_run_whose_worker_stalls_goes_on_elsewhere_in_seconds_and_the_worker_w
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn cancelling_an_invocation_ends_the_call_that_is_under_way() {
+async fn cancelling_an_invocation_ends_the_call_in_progress() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -93,7 +92,7 @@ async fn cancelling_an_invocation_ends_the_call_that_is_under_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_at_a_worker_hears_of_its_end_at_the_server_long_before_it_renews_its_lease() {
+async fn a_worker_learns_of_a_cancellation_long_before_it_renews_its_lease() {
     // If this depended on renewing the lease, the run would notice nothing for a third of this time.
     let fleet = Fleet::on(Program::WithTools, two_turns, "lease_ms = 60000", "").await;
     let world = &fleet.world;
@@ -114,7 +113,7 @@ async fn a_run_at_a_worker_hears_of_its_end_at_the_server_long_before_it_renews_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_every_worker_refuses_ends_and_its_client_hears_why() {
+async fn a_run_refused_by_every_worker_ends_and_its_client_receives_the_reason() {
     let fleet = Fleet::with(Program::WithTools, two_turns, "refuse_ms = 1000").await;
     let world = &fleet.world;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -134,7 +133,7 @@ async fn a_run_that_every_worker_refuses_ends_and_its_client_hears_why() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_one_worker_refuses_is_taken_up_by_another() {
+async fn a_run_refused_by_one_worker_is_resumed_by_another() {
     let fleet = Fleet::with(Program::WithTools, two_turns, "refuse_ms = 60000").await;
     let world = &fleet.world;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -156,7 +155,7 @@ async fn a_run_that_one_worker_refuses_is_taken_up_by_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_step_that_outlives_its_time_is_given_up_and_its_call_is_told_as_unknown() {
+async fn a_step_that_exceeds_its_time_is_abandoned_and_its_call_is_not_repeated() {
     let times = "inactivity_ms = 500\nabort_ms = 500";
     let fleet = Fleet::with(Program::WithTools, two_turns, times).await;
     let world = &fleet.world;
@@ -175,7 +174,7 @@ async fn a_step_that_outlives_its_time_is_given_up_and_its_call_is_told_as_unkno
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_outlives_the_crash_of_its_database() {
+async fn a_run_survives_a_crash_of_its_database() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -190,7 +189,7 @@ async fn a_run_outlives_the_crash_of_its_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_outlives_a_database_that_stalls_for_longer_than_anybody_waits_for_it() {
+async fn a_run_survives_a_database_stall_longer_than_any_timeout() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -207,7 +206,7 @@ async fn a_run_outlives_a_database_that_stalls_for_longer_than_anybody_waits_for
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_call_that_is_approved_while_nothing_lives_runs_once_all_is_back() {
+async fn a_call_approved_while_everything_is_down_runs_once_everything_is_back() {
     let mut fleet = Fleet::new(Program::WithTools, asks_first).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -237,7 +236,7 @@ async fn a_call_that_is_approved_while_nothing_lives_runs_once_all_is_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_is_handed_over_again_and_woken_for_nothing_ends_once() {
+async fn a_run_handed_over_again_and_woken_needlessly_ends_once() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);

@@ -33,7 +33,7 @@ fn seq(record: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_run_ends_once_though_the_database_of_two_servers_stalls_for_longer_than_its_lease() {
+async fn a_run_ends_once_although_the_database_stalls_for_longer_than_its_lease() {
     let world = world(two_turns).await;
     let (first, second) = (world.start().await, world.start().await);
     world.model.hold(3, Hold::Before);
@@ -55,7 +55,7 @@ async fn a_run_ends_once_though_the_database_of_two_servers_stalls_for_longer_th
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_listener_whose_server_is_killed_reads_the_rest_from_another_without_loss_or_repeat() {
+async fn a_listener_of_a_killed_server_resumes_at_another_without_loss_or_repetition() {
     let world = world(two_turns).await;
     let first = world.start().await;
     let second = world.start().await;
@@ -91,7 +91,7 @@ async fn a_listener_whose_server_is_killed_reads_the_rest_from_another_without_l
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn what_one_server_asks_is_decided_at_another_also_when_the_first_is_dead() {
+async fn a_question_of_one_server_can_be_decided_at_another_after_the_first_died() {
     let world = world(asks_first).await;
     let first = world.start().await;
     let second = world.start().await;
@@ -111,7 +111,7 @@ async fn what_one_server_asks_is_decided_at_another_also_when_the_first_is_dead(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn of_three_servers_with_many_runs_one_may_be_killed_and_each_run_ends_once() {
+async fn each_of_many_runs_ends_once_although_one_of_three_servers_is_killed() {
     let world = world(two_turns).await;
     let mut servers = vec![
         world.start().await,

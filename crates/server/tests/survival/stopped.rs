@@ -46,12 +46,12 @@ async fn the_next_server_goes_on(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_server_goes_on_with_it_at_once_on_sqlite() {
+async fn the_next_server_resumes_a_run_of_a_stopped_one_at_once_on_sqlite() {
     the_next_server_goes_on(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn the_next_server_goes_on_with_it_at_once_on_postgres() {
+async fn the_next_server_resumes_a_run_of_a_stopped_one_at_once_on_postgres() {
     the_next_server_goes_on(Kept::OnServer).await;
 }

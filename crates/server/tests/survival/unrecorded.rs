@@ -93,18 +93,18 @@ async fn a_stalled_server(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stalled_server_stops_what_it_was_doing_and_says_that_the_run_goes_on_on_sqlite() {
+async fn a_stalled_server_stops_its_work_and_reports_that_the_run_continues_on_sqlite() {
     a_stalled_server(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_stalled_server_stops_what_it_was_doing_and_says_that_the_run_goes_on_on_postgres() {
+async fn a_stalled_server_stops_its_work_and_reports_that_the_run_continues_on_postgres() {
     a_stalled_server(Kept::OnServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_is_not_told_that_a_run_failed_whose_disk_did() {
+async fn a_failed_disk_is_not_reported_to_the_client_as_a_failed_run() {
     let world = World::new(Program::WithTools, Kept::InFile, two_turns).await;
     let server = world.start_with_blocks(2_000).await;
     world.model.hold(3, Hold::Before);
@@ -126,7 +126,7 @@ async fn a_client_is_not_told_that_a_run_failed_whose_disk_did() {
 
 /// Two servers are running, and one of them works for longer than its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_lease_is_kept_by_whoever_is_alive() {
+async fn a_short_lease_is_held_by_a_living_server() {
     let world = on(Kept::InFile).await;
     let (first, second) = (world.start().await, world.start().await);
     world.hold_tool("look");
@@ -186,6 +186,6 @@ async fn a_server_is_ready_while_its_store_is(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_ready_while_its_file_takes_records() {
+async fn a_server_is_ready_only_while_its_file_accepts_records() {
     a_server_is_ready_while_its_store_is(Kept::InFile).await;
 }

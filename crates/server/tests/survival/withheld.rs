@@ -61,12 +61,12 @@ async fn nothing_withheld_is_stored(kept: Kept) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_withheld_is_nowhere_on_sqlite() {
+async fn withheld_data_appears_nowhere_on_sqlite() {
     nothing_withheld_is_stored(Kept::InFile).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn what_is_withheld_is_nowhere_on_postgres() {
+async fn withheld_data_appears_nowhere_on_postgres() {
     nothing_withheld_is_stored(Kept::OnServer).await;
 }

@@ -206,7 +206,7 @@ impl World {
                 std::env::current_exe().unwrap(),
                 &[
                     "--exact",
-                    "random::at_random_points_on_sqlite",
+                    "random::a_run_survives_kills_at_random_points_on_sqlite",
                     "--nocapture",
                 ],
             ),

@@ -9,7 +9,7 @@ fn refused(function: TokenStream) -> String {
 }
 
 #[test]
-fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
+fn an_unsupported_function_is_refused_with_a_fix() {
     let table = [
         (
             quote!(
@@ -85,7 +85,7 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn what_is_borrowed_or_has_no_name_is_refused_with_what_to_write() {
+fn a_borrowed_or_unnamed_parameter_is_refused_with_a_replacement() {
     let table = [
         (quote!(city: Option<&str>), "write `String` for `&str`"),
         (
@@ -123,7 +123,7 @@ fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
 }
 
 #[test]
-fn the_lines_of_a_description_stand_as_far_in_as_they_were_written() {
+fn the_lines_of_a_description_keep_their_indentation() {
     let function = quote! {
         /// Runs steps, such as
         ///

@@ -32,7 +32,7 @@ const EXPRESSION_MAX_DEPTH: usize = 20;
 const CALCULATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calculator recurses for each operator of a chain such as `1^1^1^…`; the longest accepted chain must fit
-/// (`chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack`). Only the used part of the stack takes memory.
+/// (`the_longest_possible_chains_do_not_exhaust_the_stack`). Only the used part of the stack takes memory.
 const STACK_BYTES: usize = 64 << 20;
 
 /// The maximum length of a reason given by the calculator, in characters.

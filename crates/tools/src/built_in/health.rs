@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_come_once_each_in_the_order_of_the_report() {
+    fn sections_are_deduplicated_and_in_report_order() {
         assert_eq!(
             requested_sections(&[Section::Load, Section::Cpu, Section::Load]),
             [Section::Cpu, Section::Load]
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_section_is_wanted_when_none_is_named() {
+    fn all_sections_are_included_when_none_is_named() {
         assert_eq!(requested_sections(&[]), Section::ALL);
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn known_formats_are_named() {
+    fn known_formats_are_recognized() {
         assert_eq!(binary(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Some("image/png"));
         assert_eq!(
             binary(b"%PDF-1.7\n\xff\xff\xff\xff"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_alone_makes_no_text() {
+    fn a_byte_order_mark_alone_does_not_make_a_file_text() {
         let binary_of = |bytes: &[u8]| binary(&[&b"\xff\xfe"[..], bytes].concat());
         let halves = b"\x01\xdc\x02\xdc\x03\xdc";
         for bytes in [&halves[..], b"\x01\x02\0\0\x03\x04"] {
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn text_is_not_mistaken_for_a_format_whose_marks_are_letters() {
+    fn text_is_not_mistaken_for_a_format_whose_signature_is_letters() {
         assert_eq!(binary(b"BM is how a bitmap begins"), None);
         assert_eq!(binary(b"caf\xe9 in Latin-1"), None);
         assert_eq!(binary(b""), None);
     }
 
     #[test]
-    fn a_character_cut_at_the_end_of_what_was_read_is_no_sign_of_a_binary_file() {
+    fn a_character_cut_at_the_end_of_the_sample_does_not_indicate_a_binary_file() {
         assert_eq!(binary("BM and é".as_bytes().split_last().unwrap().1), None);
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_too_long_is_not_compared_and_a_small_change_of_a_long_text_is() {
+    fn overly_expensive_differences_are_skipped_and_small_changes_of_long_texts_are_not() {
         let lines = |from: u32| -> String {
             let lines = from..from + 16_000;
             lines.map(|line| format!("{line}\n")).collect()

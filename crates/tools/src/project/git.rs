@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_configuration_names_in_the_project_is_found_there_or_not() {
+    fn paths_in_the_project_named_by_a_git_configuration_are_found() {
         for (configuration, expected) in [
             ("[core]\n\thooksPath = .githooks\n", &[".githooks"][..]),
             ("\u{feff}[CORE] HOOKSPATH=.githooks # ours", &[".githooks"]),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_included_files_name_counts_too_and_they_may_name_each_other() {
+    fn included_configurations_are_read_even_if_they_include_each_other() {
         let files = [
             (".git/HEAD", ""),
             (".git/config", "[include]\n\tpath = ../a/one\n"),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submodule_and_a_linked_working_tree_name_by_their_own_configuration() {
+    fn a_submodule_and_a_linked_worktree_use_their_own_configuration() {
         let files = [
             (".git/modules/sub/HEAD", ""),
             (".git/modules/sub/config", "[core]\nhooksPath = .githooks\n"),
@@ -367,7 +367,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_named_by_a_symlink_or_through_one_is_known_by_both_names_and_so_is_the_symlink() {
+    fn a_path_named_through_a_symlink_is_found_with_its_target_and_the_symlink() {
         use std::os::unix::fs::symlink;
 
         let folder = tempfile::tempdir().unwrap();

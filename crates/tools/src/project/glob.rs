@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_without_a_slash_is_for_names_at_any_depth() {
+    fn a_glob_without_a_slash_matches_names_at_any_depth() {
         assert!(matches("*.rs", "main.rs"));
         assert!(matches("*.{rs,toml}", "crates/core/Cargo.toml"));
         assert!(!matches("*.rs", "main.rs.bak"));
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_may_be_written_from_the_top_or_from_where_the_walk_began() {
+    fn a_glob_may_be_relative_to_the_root_or_to_the_start_of_the_walk() {
         let glob = PathGlob::parse(Some("src/*.rs"), &[]).unwrap();
         assert!(glob.matches(Path::new("src/main.rs"), Path::new("main.rs")));
         assert!(glob.matches(Path::new("crates/core/src/lib.rs"), Path::new("src/lib.rs")));
     }
 
     #[test]
-    fn a_broken_glob_is_refused_with_the_reason() {
+    fn an_invalid_glob_is_refused_with_the_reason() {
         let error = PathGlob::parse(Some("src/[a"), &[])
             .unwrap_err()
             .to_string();
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_that_ends_with_a_slash_is_for_all_that_is_in_the_folder() {
+    fn a_glob_ending_with_a_slash_matches_everything_in_the_folder() {
         assert!(matches("src/", "src/deep/main.rs"));
         assert!(matches("./", "src/main.rs"));
         assert!(!matches("src/", "srcs/main.rs"));
     }
 
     #[test]
-    fn a_glob_may_begin_with_the_path_of_the_project() {
+    fn a_glob_may_start_with_the_path_of_the_project() {
         assert!(matches("/home/me/project/src/*.rs", "src/main.rs"));
         assert!(matches("/home/me/project/src/", "src/deep/main.rs"));
         assert!(matches("/home/me/project", "src/main.rs"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_beside_those_that_a_glob_names_need_not_be_entered() {
+    fn folders_that_a_glob_cannot_match_are_not_entered() {
         let glob = PathGlob::parse(Some("crates/core/**/*.rs"), &[]).unwrap();
         let enters = |path: &str| glob.leads_into(Path::new(path), Path::new(path));
         assert!(enters("crates") && enters("crates/core") && enters("crates/core/src/deep"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_glob_is_none() {
+    fn a_blank_glob_matches_everything() {
         for blank in [None, Some(""), Some(" ")] {
             assert!(PathGlob::parse(blank, &[]).unwrap().is_for_all());
         }

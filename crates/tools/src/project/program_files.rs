@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_files_are_found_by_what_they_are_called_and_by_what_that_leads_to() {
+    fn program_files_are_found_by_their_path_and_through_symlinks() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         std::fs::create_dir(top.join("real")).unwrap();
@@ -365,7 +365,7 @@ mod tests {
 
     #[cfg(feature = "commands")]
     #[test]
-    fn a_recording_is_kept_from_tools_and_closes_no_folder() {
+    fn a_recording_is_protected_without_closing_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let recording = top.join("recorded/it.cassette");
@@ -380,7 +380,7 @@ mod tests {
 
     #[cfg(all(unix, feature = "commands"))]
     #[test]
-    fn a_symlink_on_the_way_to_a_secret_is_kept_from_file_tools_and_closes_no_folder() {
+    fn a_symlink_on_the_path_to_a_secret_is_protected_without_closing_its_folder() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("key"), "k").unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -397,7 +397,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn own_files_are_looked_for_whenever_it_is_asked_and_what_they_were_stays_out_of_reach() {
+    fn program_files_are_resolved_at_each_query_and_previous_targets_stay_protected() {
         use std::os::unix::fs::symlink;
 
         let folder = tempfile::tempdir().unwrap();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_to_a_clone_belongs_to_the_same_list() {
+    fn files_added_to_a_clone_belong_to_the_same_list() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let before = ProgramFiles::default().configuration(top.join("both"));
@@ -448,7 +448,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn symlinks_that_lead_to_each_other_are_not_followed_for_good() {
+    fn circular_symlinks_are_not_followed_forever() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         std::os::unix::fs::symlink("b", top.join("a")).unwrap();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_to_an_own_file_is_known_in_other_spellings() {
+    fn a_program_file_is_recognized_in_other_spellings() {
         let is_spelled = |path: &str, own: &str| is_spelled_to(Path::new(path), Path::new(own));
         assert!(is_spelled("Keys/SERVER.txt", "keys/server.txt"));
         assert!(is_spelled("Logs/a/b", "logs"));

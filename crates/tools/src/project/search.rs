@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_much_to_search_is_left_and_said() {
+    fn files_left_unsearched_by_the_limit_are_reported() {
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("a"), "x\nx\nx\n").unwrap();
         let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();

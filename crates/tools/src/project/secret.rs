@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_hold_secrets_as_a_rule_are_recognized() {
+    fn typical_names_of_secret_files_are_recognized() {
         for name in [
             ".env",
             ".ENV",
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_that_open_the_same_file_on_windows_are_recognized() {
+    fn alternative_windows_spellings_of_secret_names_are_recognized() {
         for name in [".env ", ".env.", ".env::$DATA", "server.pem. ."] {
             assert!(is_secret(Path::new(name)), "{name:?} was not recognized");
         }
     }
 
     #[test]
-    fn what_decides_about_governance_is_protected_at_any_depth() {
+    fn configuration_and_git_files_are_protected_at_any_depth() {
         for path in [
             "neuraxis.toml",
             "a/NEURAXIS.toml",
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_look_similar_are_not_taken_for_secrets() {
+    fn similar_looking_names_are_not_taken_for_secrets() {
         for name in [
             "env",
             ".envrc",

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_ends_after_so_many_entries_and_says_so() {
+    fn a_walk_stops_after_the_entry_limit_and_reports_it() {
         let three = Bounds {
             entries: 3,
             ..Bounds::default()
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_below_the_asked_depth_are_not_entered_and_not_reported_as_too_deep() {
+    fn folders_below_the_requested_depth_are_not_entered_nor_reported_as_too_deep() {
         let (met, passed_over) = seen(
             &["a/b/c"],
             None,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_goes_only_where_the_beginning_of_a_glob_leads() {
+    fn a_walk_only_enters_folders_that_match_the_start_of_a_glob() {
         let three = Bounds {
             entries: 3,
             ..Bounds::default()

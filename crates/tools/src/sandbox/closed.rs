@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_of_names_stops_a_command_but_not_the_look_afterwards() {
+    fn too_many_names_stop_the_scan_before_a_command_but_not_the_one_after() {
         let project = tempfile::tempdir().unwrap();
         let repository = project.path().join("sub/.git");
         fs::create_dir_all(&repository).unwrap();

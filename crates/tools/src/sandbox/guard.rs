@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_that_were_set_aside_the_first_are_told_and_the_others_counted() {
+    fn only_the_first_of_many_renamed_repositories_are_named_and_the_rest_counted() {
         let all = |number: usize| (0..number).map(|number| format!("{number:04}/.git"));
         assert_eq!(reported_names(all(2)), ["0000/.git", "0001/.git"]);
         let told = reported_names(all(5_000));

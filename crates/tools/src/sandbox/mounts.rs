@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_is_read_with_the_flags_that_remounting_has_to_keep() {
+    fn a_mount_is_parsed_with_the_flags_that_a_remount_must_keep() {
         let line = br"36 35 98:0 /mnt1 /mnt\0402 rw,nosuid,noatime,nodev master:1 - ext3 /dev/root rw,errors=continue";
         let (path, flags) = parsed(line).unwrap();
         assert_eq!(path, Path::new("/mnt 2"));

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_names_stays_in_force_where_a_repository_names_the_same() {
+    fn settings_of_the_user_take_precedence_over_the_same_in_a_repository() {
         let mut settings = Settings::default();
         settings.add(
             "system\0filter.x.smudge\ntr a b\0global\0filter.x.clean\none\0global\0filter.x.clean\ntr b\n\0\
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_required_stays_so_where_the_repository_can_be_written() {
+    fn a_required_filter_stays_required_when_the_repository_is_writable() {
         for (is_writable, users, required) in [
             (false, "", Some("false")),
             (true, "", None),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_name_programs_are_replaced_and_no_others() {
+    fn only_settings_that_name_programs_are_replaced() {
         for (key, value) in [
             ("filter.LFS.x.clean", ""),
             ("filter.a.required", "false"),

@@ -73,7 +73,7 @@ fn code(code: i32) -> Ended {
 }
 
 #[tokio::test]
-async fn with_landlock_alone_files_are_written_in_the_project_but_not_what_is_closed() {
+async fn with_landlock_alone_commands_write_in_the_project_except_protected_files() {
     if !has_helper() {
         return;
     }
@@ -109,7 +109,7 @@ async fn with_landlock_alone_files_are_written_in_the_project_but_not_what_is_cl
 }
 
 #[tokio::test]
-async fn without_a_pid_namespace_all_descendants_are_ended_too() {
+async fn without_a_pid_namespace_all_descendants_are_still_ended() {
     if !has_helper() {
         return;
     }
@@ -135,7 +135,7 @@ async fn without_a_pid_namespace_all_descendants_are_ended_too() {
 }
 
 #[tokio::test]
-async fn without_a_network_namespace_there_are_no_sockets_without_access() {
+async fn without_a_network_namespace_sockets_are_denied_without_network_access() {
     if !has_helper() {
         return;
     }

@@ -24,7 +24,7 @@ fn read(project: &Project, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_patch_is_tried_out_without_changing_anything() {
+async fn a_dry_run_checks_a_patch_without_changing_files() {
     let project = Project::with(&[("poem.txt", POEM)]);
     let tools = neuraxis_tools::project_files(project.path("")).unwrap();
     let tool = |name: &str| {
@@ -56,7 +56,7 @@ async fn a_patch_is_tried_out_without_changing_anything() {
 }
 
 #[test]
-fn a_patch_as_it_is_applied_has_the_numbers_of_the_lines_where_it_fits_and_nothing_else() {
+fn a_patch_as_applied_has_actual_line_numbers_and_nothing_else() {
     let project = Project::with(&[("a.txt", POEM), ("b.txt", "b\n"), ("old.txt", "gone\n")]);
     let patch = "A message\n--- a/a.txt\n+++ b/a.txt\n@@ -30,9 +2,1 @@ fn f()\n three\n+3\n four\n@@\n-six\n-seven\n--- \
                  /dev/null\n+++ b/new.txt\n@@ @@\n+a\n+b\n--- a/old.txt\n+++ /dev/null\n@@ -7 +8 @@\n-gone\n--- \
@@ -73,7 +73,7 @@ fn a_patch_as_it_is_applied_has_the_numbers_of_the_lines_where_it_fits_and_nothi
 }
 
 #[tokio::test]
-async fn people_are_told_of_a_patch_as_it_was_applied_unless_it_is_long() {
+async fn the_metadata_has_the_patch_as_applied_unless_it_is_long() {
     let project = Project::with(&[("a.txt", POEM)]);
     let tool = project.tool("apply_patch");
     let told = async |patch: String| -> Value {
@@ -90,7 +90,7 @@ async fn people_are_told_of_a_patch_as_it_was_applied_unless_it_is_long() {
 }
 
 #[tokio::test]
-async fn files_are_changed_made_and_deleted_by_one_patch() {
+async fn one_patch_modifies_creates_and_deletes_files() {
     let project = Project::with(&[("src/poem.txt", POEM), ("old.txt", "gone\n")]);
     let patch = "--- a/src/poem.txt\n+++ b/src/poem.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n@@ -6,2 +6,3 @@\n six\n \
                  seven\n+eight\n--- /dev/null\n+++ b/deep/new.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n--- a/old.txt\n+++ /dev/null\n@@ \
@@ -134,7 +134,7 @@ async fn a_git_diff_moves_and_copies_files() {
 }
 
 #[tokio::test]
-async fn a_hunk_at_the_wrong_line_is_found_where_its_lines_are_and_those_behind_it_move_as_far() {
+async fn a_hunk_with_a_wrong_line_number_is_found_by_its_lines_and_shifts_later_ones() {
     let file = format!("{}{POEM}seven\n", "x\n".repeat(50));
     let project = Project::with(&[("a.txt", &file)]);
     let applied = apply(
@@ -150,7 +150,7 @@ async fn a_hunk_at_the_wrong_line_is_found_where_its_lines_are_and_those_behind_
 }
 
 #[tokio::test]
-async fn a_hunk_goes_to_the_line_that_it_names_whatever_other_lines_are_like_it() {
+async fn a_hunk_is_applied_at_its_line_number_even_if_other_places_match() {
     let project = Project::with(&[
         ("a.txt", "a\nb\nx\nc\nx\n"),
         ("b.txt", &"x\nold\ny\n".repeat(100)),
@@ -165,7 +165,7 @@ async fn a_hunk_goes_to_the_line_that_it_names_whatever_other_lines_are_like_it(
 }
 
 #[tokio::test]
-async fn a_hunk_that_fits_in_several_places_but_not_in_its_own_is_refused_with_them() {
+async fn a_hunk_that_fits_several_places_but_not_its_own_line_is_refused_with_the_places() {
     let file = "x\nold\ny\n".repeat(100);
     let project = Project::with(&[("a.txt", &file)]);
     let change = |hunk: &str| format!("--- a/a.txt\n+++ b/a.txt\n{hunk}");
@@ -183,7 +183,7 @@ async fn a_hunk_that_fits_in_several_places_but_not_in_its_own_is_refused_with_t
 }
 
 #[tokio::test]
-async fn a_patch_that_ends_without_a_newline_changes_whole_lines() {
+async fn a_patch_without_a_final_newline_changes_whole_lines() {
     let project = Project::with(&[("a.txt", POEM)]);
     apply(
         &project,
@@ -194,7 +194,7 @@ async fn a_patch_that_ends_without_a_newline_changes_whole_lines() {
 }
 
 #[tokio::test]
-async fn ends_of_lines_stay_and_no_line_becomes_one_with_the_next() {
+async fn line_endings_are_kept_and_no_line_is_joined_with_the_next() {
     let project = Project::with(&[("a.txt", "a\r\nb"), ("b.txt", "a\nb")]);
     let patch =
         "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-a\r\n+A\r\n b\n\\ No newline at end of file\n";
@@ -213,7 +213,7 @@ async fn ends_of_lines_stay_and_no_line_becomes_one_with_the_next() {
 }
 
 #[tokio::test]
-async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_around_it() {
+async fn a_patch_fits_any_line_endings_and_added_lines_get_those_around_them() {
     for (before, hunks, after) in [
         // Lines that end with `\r\n`, which a patch rarely includes.
         (
@@ -288,7 +288,7 @@ async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_aro
 }
 
 #[tokio::test]
-async fn the_lines_that_an_error_shows_have_their_tabs() {
+async fn lines_shown_in_an_error_keep_their_tabs() {
     let project = Project::with(&[("a.go", "func f() {\n\tif x {\n\t\ta\t= 1\n\t}\n}\n")]);
     let patch =
         "--- a/a.go\n+++ b/a.go\n@@ -2,3 +2,3 @@\n \tif x {\n-        a = 1\n+\t\ta = 2\n \t}\n";
@@ -300,7 +300,7 @@ async fn the_lines_that_an_error_shows_have_their_tabs() {
 }
 
 #[tokio::test]
-async fn a_hunk_that_does_not_fit_is_named_with_the_nearest_lines_and_nothing_is_changed() {
+async fn a_hunk_that_does_not_fit_is_reported_with_the_closest_lines_and_changes_nothing() {
     let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n \
                  one\n-two\n+TWO\n@@ -4,3 +4,3 @@\n four\n-fife\n+FIVE\n six\n";
@@ -326,7 +326,7 @@ async fn a_hunk_that_does_not_fit_is_named_with_the_nearest_lines_and_nothing_is
 }
 
 #[tokio::test]
-async fn what_is_no_patch_or_contradicts_the_files_is_said() {
+async fn an_invalid_patch_is_refused_with_the_reason() {
     let project = Project::with(&[("a.txt", POEM), ("folder/x", "x\n")]);
     for (patch, expected) in [
         ("", "invalid_patch: "),
@@ -407,8 +407,7 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lines_that_are_judged()
-{
+async fn deleting_an_empty_file_needs_file_name_lines_but_no_hunks() {
     let project = Project::with(&[("empty", ""), ("full", "x\n")]);
     let by_git = "diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n";
     assert_eq!(
@@ -439,7 +438,7 @@ async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lin
 }
 
 #[tokio::test]
-async fn no_file_is_changed_that_is_named_in_the_first_line_of_git_alone() {
+async fn a_file_named_only_in_the_git_header_is_not_changed() {
     let project = Project::with(&[("a.txt", POEM)]);
     for (head, path) in [("", "a.txt"), ("new file mode 100644\n", "new.txt")] {
         let hunk = if head.is_empty() {
@@ -466,7 +465,7 @@ async fn no_file_is_changed_that_is_named_in_the_first_line_of_git_alone() {
 }
 
 #[tokio::test]
-async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
+async fn a_patch_is_refused_if_one_of_its_lines_would_be_lost() {
     let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
     for (patch, expected) in [
         (
@@ -520,7 +519,7 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
 }
 
 #[tokio::test]
-async fn a_hunk_whose_counts_are_wrong_or_missing_is_counted_by_its_lines() {
+async fn a_hunk_with_wrong_or_missing_counts_is_counted_by_its_lines() {
     for hunks in [
         // Too small, too large, and missing.
         "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n three\n-four\n+FOUR\n",
@@ -545,7 +544,7 @@ async fn a_hunk_whose_counts_are_wrong_or_missing_is_counted_by_its_lines() {
 }
 
 #[tokio::test]
-async fn a_hunk_without_a_line_of_its_own_goes_where_its_lines_are_and_nowhere_else() {
+async fn a_hunk_without_a_line_number_is_applied_only_where_its_lines_match() {
     let project = Project::with(&[("a.txt", "x\nold\nx\nold\ny\n")]);
     for (hunks, expected) in [
         (
@@ -574,7 +573,7 @@ async fn a_hunk_without_a_line_of_its_own_goes_where_its_lines_are_and_nowhere_e
 }
 
 #[tokio::test]
-async fn blank_lines_between_hunks_and_what_stands_around_a_mail_are_passed_over() {
+async fn blank_lines_between_hunks_and_mail_text_are_ignored() {
     let project = Project::with(&[("a.txt", POEM)]);
     let patch = "From 1234 Mon Sep 17 00:00:00 2001\nSubject: Shout\n\n- louder\n---\n a.txt | 4 ++--\n\ndiff --git \
                  a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n\n@@ \
@@ -586,7 +585,7 @@ async fn blank_lines_between_hunks_and_what_stands_around_a_mail_are_passed_over
 }
 
 #[tokio::test]
-async fn no_path_of_a_patch_leads_out_to_secrets_or_to_what_is_protected() {
+async fn no_patch_path_leads_outside_or_to_secret_or_protected_files() {
     let project = Project::with(&[
         ("sub/a.txt", "x\n"),
         (".env", "x\n"),
@@ -629,7 +628,7 @@ async fn no_path_of_a_patch_leads_out_to_secrets_or_to_what_is_protected() {
 }
 
 #[tokio::test]
-async fn size_number_and_work_are_bounded() {
+async fn size_file_count_and_work_of_a_patch_are_bounded() {
     let project = Project::new();
     let long = refusal(&project, &"x".repeat(PATCH_MAX_BYTES + 1)).await;
     assert!(
@@ -671,7 +670,7 @@ async fn size_number_and_work_are_bounded() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn when_a_later_file_cannot_be_changed_the_earlier_ones_and_their_folders_are_put_back() {
+async fn if_a_later_file_cannot_be_changed_earlier_files_and_folders_are_restored() {
     use std::os::unix::fs::PermissionsExt;
 
     let project = Project::with(&[("a.txt", "x\n"), ("locked/b.txt", "x\n")]);
@@ -703,7 +702,7 @@ async fn a_patch_that_cannot_be_applied_leaves_no_folders_behind() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_patch_reads_changes_and_makes_no_file_through_a_symlink() {
+async fn a_patch_does_not_read_change_or_create_files_through_a_symlink() {
     use std::os::unix::fs::symlink;
 
     let project = Project::with(&[("real/a.txt", "x\n")]);
@@ -748,7 +747,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_patch_made_of_two_texts_turns_one_into_the_other(before in "([ab]{0,2}\n){0,12}", after in "([ab]{0,2}\n){1,12}") {
+    fn a_patch_between_two_texts_turns_one_into_the_other(before in "([ab]{0,2}\n){0,12}", after in "([ab]{0,2}\n){1,12}") {
         prop_assume!(before != after && !before.is_empty());
         let project = Project::with(&[("a.txt", &before)]);
         let patch = diffy::create_patch(&before, &after).to_string();
@@ -759,7 +758,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_brings_the_tool_down_or_changes_a_file_by_halves(lines in prop::collection::vec(
+    fn arbitrary_text_neither_crashes_the_tool_nor_changes_a_file_partially(lines in prop::collection::vec(
         prop::sample::select(vec![
             "--- a/a.txt", "+++ b/a.txt", "--- /dev/null", "+++ /dev/null", "@@ -1,2 +1,2 @@", "@@ -1 +1 @@", "@@ -0,0 +1 @@", " one",
             "-one", "+x", "-two", "", "diff --git a/a.txt b/a.txt", "rename from a.txt", "rename to b.txt", "\\ No newline at end of file",

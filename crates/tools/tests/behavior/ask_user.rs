@@ -14,7 +14,7 @@ async fn ask(arguments: Value) -> Result<ToolOutput, ToolError> {
 }
 
 #[tokio::test]
-async fn the_question_is_what_the_run_ends_with() {
+async fn the_question_ends_the_run() {
     let output = ask(json!({ "question": " Which branch? " })).await.unwrap();
     let question = "Which branch?".to_owned();
     assert_eq!(output.signal, Some(ToolSignal::Clarify { question }));
@@ -35,7 +35,7 @@ async fn options_are_numbered_below_the_question() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_none_is_refused() {
+async fn an_invalid_question_is_refused() {
     for (arguments, expected) in [
         (json!({ "question": " " }), "the question is empty"),
         (

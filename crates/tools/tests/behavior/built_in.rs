@@ -20,7 +20,7 @@ fn all(root: &TempDir) -> Vec<Arc<dyn Tool>> {
 }
 
 #[test]
-fn the_tools_have_the_names_that_users_rely_on() {
+fn the_built_in_tools_have_their_documented_names() {
     let root = TempDir::new().unwrap();
     let tools = all(&root);
     let names: Vec<_> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
@@ -51,7 +51,7 @@ fn the_tools_have_the_names_that_users_rely_on() {
 }
 
 #[test]
-fn every_tool_says_what_it_may_change() {
+fn every_tool_declares_what_it_may_change() {
     let root = TempDir::new().unwrap();
     for tool in all(&root) {
         let spec = tool.spec();
@@ -71,7 +71,7 @@ fn every_tool_says_what_it_may_change() {
 }
 
 #[test]
-fn every_tool_refuses_arguments_it_does_not_know() {
+fn every_tool_refuses_unknown_arguments() {
     let root = TempDir::new().unwrap();
     for tool in all(&root) {
         assert_eq!(
@@ -88,7 +88,7 @@ fn every_tool_refuses_arguments_it_does_not_know() {
 }
 
 #[test]
-fn every_argument_is_explained_and_null_stands_for_one_left_out() {
+fn every_argument_has_a_description_and_optional_ones_accept_null() {
     let root = TempDir::new().unwrap();
     for tool in all(&root) {
         let schema = schema(tool.as_ref());
@@ -122,7 +122,7 @@ fn every_argument_is_explained_and_null_stands_for_one_left_out() {
 }
 
 #[test]
-fn a_project_folder_that_is_not_there_or_no_folder_is_an_error_that_names_it() {
+fn a_missing_project_folder_or_a_file_is_an_error_that_names_it() {
     let root = TempDir::new().unwrap();
     let missing = root.path().join("missing");
     let error = project_files(&missing).unwrap_err();
@@ -138,7 +138,7 @@ fn a_project_folder_that_is_not_there_or_no_folder_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_folder_that_is_protected_is_no_project_whatever_path_leads_there() {
+fn a_protected_folder_is_refused_as_project_by_any_path() {
     let top = TempDir::new().unwrap();
     let hooks = top.path().join(".git/hooks");
     std::fs::create_dir_all(&hooks).unwrap();

@@ -26,7 +26,7 @@ async fn refusal(expression: &str) -> String {
 }
 
 #[tokio::test]
-async fn results_are_exact_where_they_can_be() {
+async fn results_are_exact_when_possible() {
     for (expression, expected) in [
         ("2 + 2", "4"),
         ("(17.5 + 3) * 12", "246"),
@@ -80,7 +80,7 @@ async fn results_are_exact_where_they_can_be() {
 }
 
 #[tokio::test]
-async fn a_rounded_result_says_so() {
+async fn a_rounded_result_is_marked_as_such() {
     let third = calculated("1/3").await.unwrap();
     assert_eq!(
         (third["exact"].as_bool(), third["result"].as_str()),
@@ -98,7 +98,7 @@ async fn a_rounded_result_says_so() {
 }
 
 #[tokio::test]
-async fn what_may_be_read_in_two_ways_is_refused() {
+async fn an_ambiguous_expression_is_refused() {
     let power = refusal("5%^2").await;
     assert!(power.contains("write `(5%)^2`"), "{power}");
     for expression in [
@@ -126,7 +126,7 @@ async fn what_may_be_read_in_two_ways_is_refused() {
 }
 
 #[tokio::test]
-async fn a_percent_sign_before_a_number_with_a_sign_is_refused_and_a_sum_of_percentages_is_not() {
+async fn a_percent_sign_before_a_signed_number_is_refused_but_sums_of_percentages_work() {
     for expression in ["7 % -3", "7%-3", "7 % +3", "-7 % -3", "2 * (7 % -x)"] {
         let message = refusal(expression).await;
         assert!(message.contains("whole numbers, `7 mod 3`"), "{message}");
@@ -142,7 +142,7 @@ async fn a_percent_sign_before_a_number_with_a_sign_is_refused_and_a_sum_of_perc
 }
 
 #[tokio::test]
-async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
+async fn an_unknown_function_is_refused_with_the_available_ones() {
     for (expression, expected) in [
         ("gcd(12, 18)", "there is no function \"gcd\"; "),
         ("gcd(12)", "there is no function \"gcd\"; "),
@@ -209,7 +209,7 @@ async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
 }
 
 #[tokio::test]
-async fn a_division_that_many_read_in_another_way_than_the_calculator_is_refused() {
+async fn an_ambiguous_division_is_refused() {
     for expression in ["10 // 3", "5 // 2 + 1", "10 / / 3", "7 ÷/ 2"] {
         let message = refusal(expression).await;
         assert!(message.contains("write `floor(10 / 3)`"), "{message}");
@@ -240,7 +240,7 @@ async fn a_division_that_many_read_in_another_way_than_the_calculator_is_refused
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_expression_is_said() {
+async fn an_invalid_expression_is_refused_with_the_reason() {
     for (expression, expected) in [
         ("", "invalid_expression: the expression is empty"),
         (" \n", "invalid_expression: the expression is empty"),
@@ -303,7 +303,7 @@ async fn what_is_wrong_with_an_expression_is_said() {
 }
 
 #[tokio::test]
-async fn programs_texts_dates_and_statements_are_no_arithmetic() {
+async fn programs_texts_dates_and_statements_are_not_arithmetic() {
     for expression in [
         "(x: x x) (x: x x)",
         "\\x. x",
@@ -350,7 +350,7 @@ async fn length_depth_and_time_are_bounded() {
 }
 
 #[tokio::test]
-async fn chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack() {
+async fn the_longest_possible_chains_do_not_exhaust_the_stack() {
     for (piece, end) in [
         ("-", "1"),
         ("+", "1"),
@@ -389,14 +389,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn sums_and_products_of_integers_are_those_of_integers(a in -1_000_000_i128..1_000_000, b in -1_000_000_i128..1_000_000, c in -1_000_i128..1_000) {
+    fn sums_and_products_of_integers_match_integer_arithmetic(a in -1_000_000_i128..1_000_000, b in -1_000_000_i128..1_000_000, c in -1_000_i128..1_000) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let result = runtime.block_on(calculated(&format!("({a}) * ({b}) + ({c})"))).unwrap();
         prop_assert_eq!(result["result"].as_str().unwrap(), (a * b + c).to_string());
     }
 
     #[test]
-    fn no_text_brings_the_calculator_down(text in "[0-9a-z+*/^().,!% -]{0,40}") {
+    fn arbitrary_text_does_not_crash_the_calculator(text in "[0-9a-z+*/^().,!% -]{0,40}") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         if let Err(error) = runtime.block_on(calculated(&text)) {
             let code = error.message.split(':').next().unwrap();

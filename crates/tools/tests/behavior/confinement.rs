@@ -28,7 +28,7 @@ async fn assert_outside(project: &Project, path: &str) {
 }
 
 #[tokio::test]
-async fn dots_that_lead_out_are_refused_and_dots_that_stay_in_are_not() {
+async fn parent_components_are_refused_only_if_they_lead_outside() {
     let project = Project::with(&[("src/a.txt", "inside")]);
     for path in [
         "..",
@@ -70,7 +70,7 @@ async fn absolute_paths_are_refused_unless_they_lead_into_the_project() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_project_that_was_deleted_is_not_taken_for_an_empty_one() {
+async fn a_deleted_project_is_not_treated_as_empty() {
     let project = Project::with(&[("a.txt", "old")]);
     fs::remove_dir_all(project.path("")).unwrap();
     for is_replaced in [false, true] {
@@ -90,7 +90,7 @@ async fn a_project_that_was_deleted_is_not_taken_for_an_empty_one() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_the_kernel_makes_up_is_not_read_even_where_it_is_in_the_project() {
+async fn kernel_files_are_not_read_even_inside_the_project() {
     use crate::support::{call, context, named};
 
     let tools = neuraxis_tools::project_files("/").unwrap();
@@ -119,7 +119,7 @@ mod on_unix {
     use crate::support::{call, context};
 
     #[tokio::test]
-    async fn symlinks_that_lead_out_are_refused_and_never_followed() {
+    async fn symlinks_that_lead_outside_are_refused_and_never_followed() {
         let project = Project::with(&[("a.txt", "x")]);
         symlink("../outside.txt", project.path("file")).unwrap();
         symlink("..", project.path("folder")).unwrap();
@@ -174,7 +174,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn symlinks_that_lead_nowhere_or_in_circles_are_errors() {
+    async fn dangling_and_circular_symlinks_are_errors() {
         let project = Project::new();
         symlink("missing", project.path("dangling")).unwrap();
         symlink("b", project.path("a")).unwrap();
@@ -195,7 +195,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn the_project_stays_the_same_folder_when_its_path_is_given_to_another() {
+    async fn the_project_stays_the_same_folder_after_its_path_is_replaced() {
         let project = Project::with(&[("a.txt", "mine")]);
         fs::rename(project.path(""), project.path("../moved")).unwrap();
         symlink(
@@ -212,7 +212,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn a_folder_swapped_for_a_symlink_at_any_moment_does_not_lead_out() {
+    async fn a_folder_swapped_for_a_symlink_at_any_moment_never_leads_outside() {
         let project = Project::with(&[("folder/outside.txt", "inside")]);
         let swapping = project.swapping();
         for _ in 0..300 {
@@ -265,7 +265,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn an_ignore_file_that_is_a_pipe_or_leads_out_does_not_count() {
+    async fn an_ignore_file_that_is_a_pipe_or_leads_outside_is_ignored() {
         let project = Project::with(&[("sub/a.txt", "x")]);
         assert!(
             Command::new("mkfifo")
@@ -308,7 +308,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn what_the_user_may_not_read_is_said_or_counted() {
+    async fn unreadable_files_and_folders_are_reported_or_counted() {
         let project = Project::with(&[
             ("locked.txt", "x"),
             ("locked/a.txt", "x"),
@@ -384,7 +384,7 @@ async fn secrets_are_listed_but_neither_read_nor_searched() {
 }
 
 #[tokio::test]
-async fn a_message_never_tells_where_the_project_is() {
+async fn messages_do_not_reveal_the_location_of_the_project() {
     let project = Project::with(&[("a.txt", "x")]);
     let place = project.path("").display().to_string();
     for path in ["missing.txt", "../outside.txt", "a.txt/b", "\u{1}"] {

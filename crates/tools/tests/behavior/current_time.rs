@@ -28,7 +28,7 @@ async fn refusal(zone: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_time_in_a_zone_comes_with_offset_weekday_and_a_sentence() {
+async fn the_time_in_a_zone_has_offset_weekday_and_a_sentence() {
     let expected = json!({
         "time": "2025-07-02T00:30:15+02:00",
         "time_zone": "Europe/Berlin",
@@ -44,7 +44,7 @@ async fn the_time_in_a_zone_comes_with_offset_weekday_and_a_sentence() {
 }
 
 #[tokio::test]
-async fn zones_with_odd_offsets_and_utc_are_known() {
+async fn zones_with_unusual_offsets_and_utc_are_known() {
     assert_eq!(
         told(json!({ "time_zone": "Asia/Kathmandu" })).await["time"],
         "2025-07-02T04:15:15+05:45"
@@ -56,7 +56,7 @@ async fn zones_with_odd_offsets_and_utc_are_known() {
 }
 
 #[tokio::test]
-async fn without_a_zone_the_same_moment_is_told_in_the_zone_of_the_machine() {
+async fn without_a_zone_the_time_is_given_in_the_zone_of_the_machine() {
     for arguments in [
         json!({}),
         json!({ "time_zone": null }),
@@ -71,7 +71,7 @@ async fn without_a_zone_the_same_moment_is_told_in_the_zone_of_the_machine() {
 }
 
 #[tokio::test]
-async fn a_city_stands_for_the_zone_that_is_named_after_it() {
+async fn a_city_selects_the_zone_named_after_it() {
     for (city, zone) in [
         ("Berlin", "Europe/Berlin"),
         ("new york", "America/New_York"),
@@ -82,7 +82,7 @@ async fn a_city_stands_for_the_zone_that_is_named_after_it() {
 }
 
 #[tokio::test]
-async fn an_unknown_zone_is_refused_with_the_one_that_was_meant() {
+async fn an_unknown_zone_is_refused_with_the_closest_one() {
     assert_eq!(
         refusal("Europe/Pariss").await,
         "there is no time zone \"Europe/Pariss\"; did you mean Europe/Paris?"

@@ -68,7 +68,7 @@ async fn refusal(arguments: &str) -> String {
 }
 
 #[test]
-fn the_schema_is_inlined_and_says_only_what_helps_a_model() {
+fn the_schema_is_inlined_and_minimal() {
     let expected = json!({
         "type": "object",
         "properties": {
@@ -94,7 +94,7 @@ fn the_schema_is_inlined_and_says_only_what_helps_a_model() {
 }
 
 #[tokio::test]
-async fn optional_arguments_may_be_left_out_or_null() {
+async fn optional_arguments_may_be_omitted_or_null() {
     for arguments in [
         json!({ "title": "door", "colors": ["red"] }),
         json!({ "title": "door", "colors": ["red"], "coats": null, "place": null }),
@@ -107,7 +107,7 @@ async fn optional_arguments_may_be_left_out_or_null() {
 }
 
 #[test]
-fn a_misspelled_argument_is_off_the_schema() {
+fn a_misspelled_argument_violates_the_schema() {
     assert!(!accepts(
         painter().as_ref(),
         &json!({ "title": "door", "colors": [], "coat": 2 })
@@ -115,7 +115,7 @@ fn a_misspelled_argument_is_off_the_schema() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_refused_with_place_and_reason() {
+async fn invalid_arguments_are_refused_with_location_and_reason() {
     let message = refusal(r#"{"title": "door", "colors": ["red", "green"]}"#).await;
     assert!(
         message.starts_with("invalid arguments: at `colors[1]`: unknown variant `green`"),
@@ -147,12 +147,12 @@ async fn arguments_that_are_not_one_json_value_are_refused() {
 }
 
 #[test]
-fn a_tool_that_says_nothing_of_its_class_never_runs_twice() {
+fn a_tool_without_a_class_is_irreversible() {
     assert_eq!(painter().spec().class, ToolClass::Irreversible);
 }
 
 #[test]
-fn what_is_said_of_a_tool_stands_in_its_spec() {
+fn the_options_of_a_tool_are_in_its_spec() {
     let tool = FunctionTool::new("paint", "Paints.", paint)
         .unwrap()
         .class(ToolClass::Idempotent)
@@ -173,7 +173,7 @@ fn what_is_said_of_a_tool_stands_in_its_spec() {
 }
 
 #[test]
-fn calls_run_in_a_task_of_their_own_unless_the_function_never_blocks() {
+fn calls_run_in_their_own_task_unless_the_function_never_blocks() {
     let tool = || FunctionTool::new("paint", "Paints.", paint).unwrap();
     assert_eq!(tool().build().isolation(), Isolation::OwnTask);
     assert_eq!(
@@ -198,7 +198,7 @@ async fn a_closure_can_hold_state_and_take_no_arguments() {
 }
 
 #[tokio::test]
-async fn a_function_that_blocks_its_thread_holds_up_nothing_else() {
+async fn a_blocking_function_does_not_block_other_tasks() {
     let (sender, receiver) = channel();
     let receiver = Mutex::new(receiver);
     let tool = FunctionTool::blocking("wait", "Waits.", move |_: NoArguments, _ctx| {
@@ -213,7 +213,7 @@ async fn a_function_that_blocks_its_thread_holds_up_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_stopped_returns_although_its_function_blocks() {
+async fn a_cancelled_call_returns_even_if_its_function_blocks() {
     let (sender, receiver) = channel::<()>();
     let receiver = Mutex::new(receiver);
     let tool = FunctionTool::blocking("wait", "Waits.", move |_: NoArguments, _ctx| {
@@ -228,7 +228,7 @@ async fn a_call_that_is_stopped_returns_although_its_function_blocks() {
 }
 
 #[tokio::test]
-async fn a_function_may_say_more_than_its_value() {
+async fn a_function_may_return_a_full_output() {
     let tool = FunctionTool::with_output("note", "Notes.", async |_: NoArguments, _ctx| {
         let mut output = ToolOutput::new(JsonText::string("a long text"));
         output.keep = Keep::Summary;
@@ -248,7 +248,7 @@ async fn a_function_may_say_more_than_its_value() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_function_arrives_as_it_is() {
+async fn an_error_of_the_function_is_returned_unchanged() {
     let tool = FunctionTool::new("fail", "Fails.", async |_: NoArguments, _ctx| {
         Err::<(), _>(ToolError::temporary("try later"))
     });
@@ -262,7 +262,7 @@ async fn an_error_of_the_function_arrives_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_json_is_an_error_and_no_panic() {
+async fn a_result_that_cannot_be_json_is_an_error_and_not_a_panic() {
     let tool = FunctionTool::new("map", "Maps.", async |_: NoArguments, _ctx| {
         Ok(BTreeMap::from([((1, 2), "a pair is no key")]))
     });
@@ -281,7 +281,7 @@ async fn a_result_that_cannot_be_json_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn a_name_that_no_provider_accepts_is_refused() {
+fn an_invalid_tool_name_is_refused() {
     let error = FunctionTool::new("paint it!", "Paints.", paint).unwrap_err();
     assert!(
         matches!(&error, DefinitionError::Name { name, .. } if name == "paint it!"),
@@ -290,7 +290,7 @@ fn a_name_that_no_provider_accepts_is_refused() {
 }
 
 #[test]
-fn arguments_that_are_not_an_object_are_refused() {
+fn an_argument_type_that_is_not_an_object_is_refused() {
     let tool = FunctionTool::new("echo", "Echoes.", async |text: String, _ctx| Ok(text));
     assert_eq!(
         tool.unwrap_err(),

@@ -37,7 +37,7 @@ async fn a_folder_is_listed_by_name_with_kinds_and_sizes() {
 }
 
 #[tokio::test]
-async fn a_folder_inside_is_listed_with_paths_from_the_top() {
+async fn a_subfolder_is_listed_with_paths_relative_to_the_root() {
     let project = Project::with(&[("src/main.rs", ""), ("README.md", "")]);
     for path in ["src", "src/", "./src", "src/../src"] {
         let list = project.call("list_files", json!({ "path": path })).await;
@@ -50,7 +50,7 @@ async fn a_folder_inside_is_listed_with_paths_from_the_top() {
 }
 
 #[tokio::test]
-async fn depth_says_how_many_levels_are_listed() {
+async fn depth_limits_the_listed_levels() {
     let project = Project::with(&[("a/b/c/d.txt", "")]);
     let two = project.call("list_files", json!({ "depth": 2 })).await;
     assert_eq!(paths(&two), ["a", "a/b"]);
@@ -72,7 +72,7 @@ async fn a_glob_finds_files_at_any_depth() {
 }
 
 #[tokio::test]
-async fn a_broken_glob_is_refused() {
+async fn an_invalid_glob_is_refused() {
     let message = Project::new()
         .fail("list_files", json!({ "glob": "{a" }))
         .await;
@@ -80,7 +80,7 @@ async fn a_broken_glob_is_refused() {
 }
 
 #[tokio::test]
-async fn what_gitignore_names_is_left_out_and_counted() {
+async fn files_ignored_by_gitignore_are_omitted_and_counted() {
     let project = Project::with(&[
         (".gitignore", "/target\n*.log\n!keep.log\n"),
         ("target/out", ""),
@@ -109,7 +109,7 @@ async fn what_gitignore_names_is_left_out_and_counted() {
 }
 
 #[tokio::test]
-async fn the_ignore_files_above_a_folder_hold_in_it() {
+async fn ignore_files_of_parent_folders_apply_in_a_subfolder() {
     let project = Project::with(&[
         (".gitignore", "*.log\nsrc/secret\n"),
         ("src/a.log", ""),
@@ -134,7 +134,7 @@ async fn an_ignored_folder_is_listed_when_it_is_named() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_cut_with_the_total_and_a_hint() {
+async fn a_long_list_is_truncated_with_the_total_and_a_hint() {
     let project = Project::new();
     for number in 0..LIST_MAX_ENTRIES + 20 {
         project.write(&format!("{number:04}"), "");
@@ -174,7 +174,7 @@ async fn a_missing_folder_is_an_error_that_names_the_nearest() {
 }
 
 #[tokio::test]
-async fn a_file_is_not_listed_but_read() {
+async fn listing_a_file_is_refused_with_a_hint_to_read_it() {
     let project = Project::with(&[("a.txt", "")]);
     let message = project.fail("list_files", json!({ "path": "a.txt" })).await;
     assert_eq!(
@@ -207,7 +207,7 @@ async fn an_empty_project_has_nothing_to_list() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_too_deep_is_said_and_nothing_overflows() {
+async fn folders_beyond_the_maximum_depth_are_counted_and_not_entered() {
     let project = Project::new();
     fs::create_dir_all(project.path("d/".repeat(100))).unwrap();
     let list = project.call("list_files", json!({ "depth": 1_000 })).await;

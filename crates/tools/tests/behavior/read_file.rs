@@ -12,7 +12,7 @@ fn numbered(lines: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_file_is_shown_as_it_is_with_its_totals() {
+async fn a_file_is_returned_verbatim_with_its_totals() {
     let project = Project::with(&[("a.txt", "one\r\ntwo\nthree")]);
     let expected = json!({
         "kind": "text",
@@ -36,7 +36,7 @@ async fn a_file_is_shown_as_it_is_with_its_totals() {
 }
 
 #[tokio::test]
-async fn a_range_of_lines_says_where_to_go_on() {
+async fn a_range_of_lines_names_the_line_to_continue_from() {
     let project = Project::with(&[("a.txt", &numbered(10))]);
     let read = project
         .call(
@@ -54,7 +54,7 @@ async fn a_range_of_lines_says_where_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_range_that_ends_behind_the_end_is_shown_as_far_as_there_is_something() {
+async fn a_range_that_extends_past_the_end_is_shown_up_to_the_end() {
     let project = Project::with(&[("a.txt", &numbered(10))]);
     let read = project
         .call(
@@ -69,7 +69,7 @@ async fn a_range_that_ends_behind_the_end_is_shown_as_far_as_there_is_something(
 }
 
 #[tokio::test]
-async fn a_range_that_begins_behind_the_end_is_an_error_that_says_where_the_end_is() {
+async fn a_range_that_starts_past_the_end_is_an_error_with_the_line_count() {
     let project = Project::with(&[("a.txt", &numbered(10)), ("empty", "")]);
     let message = project
         .fail("read_file", json!({ "path": "a.txt", "start_line": 11 }))
@@ -91,7 +91,7 @@ async fn a_range_that_begins_behind_the_end_is_an_error_that_says_where_the_end_
 }
 
 #[tokio::test]
-async fn an_empty_file_is_said_to_be_empty() {
+async fn an_empty_file_is_reported_as_empty() {
     let project = Project::with(&[("empty", "")]);
     let read = project.call("read_file", json!({ "path": "empty" })).await;
     assert_eq!(
@@ -101,7 +101,7 @@ async fn an_empty_file_is_said_to_be_empty() {
 }
 
 #[tokio::test]
-async fn a_long_file_comes_in_pieces_that_make_the_whole() {
+async fn the_pieces_of_a_long_file_add_up_to_the_whole() {
     let whole = numbered(2 * READ_DEFAULT_LINES + 7);
     let project = Project::with(&[("a.txt", &whole)]);
     let (mut text, mut next) = (String::new(), json!(1));
@@ -118,7 +118,7 @@ async fn a_long_file_comes_in_pieces_that_make_the_whole() {
 }
 
 #[tokio::test]
-async fn more_lines_than_one_call_shows_are_not_shown() {
+async fn the_number_of_lines_per_call_is_bounded() {
     let project = Project::with(&[("a.txt", &"\n".repeat(5_000))]);
     let read = project
         .call("read_file", json!({ "path": "a.txt", "line_count": 5_000 }))
@@ -130,7 +130,7 @@ async fn more_lines_than_one_call_shows_are_not_shown() {
 }
 
 #[test]
-fn the_model_is_told_the_limits_that_hold() {
+fn the_schema_states_the_actual_limits() {
     let told = schema(Project::new().tool("read_file"));
     let expected = format!(
         "The number of lines to show. Default {READ_DEFAULT_LINES}, maximum {READ_MAX_LINES}."
@@ -139,7 +139,7 @@ fn the_model_is_told_the_limits_that_hold() {
 }
 
 #[tokio::test]
-async fn more_text_than_one_call_shows_ends_with_a_whole_line() {
+async fn text_beyond_the_size_limit_ends_with_a_complete_line() {
     // As JSON, a line break takes two bytes.
     let line = format!("{}\n", "x".repeat(1_022));
     let project = Project::with(&[("a.txt", &line.repeat(100))]);
@@ -149,7 +149,7 @@ async fn more_text_than_one_call_shows_ends_with_a_whole_line() {
 }
 
 #[tokio::test]
-async fn a_long_line_is_cut_and_its_rest_can_be_had() {
+async fn a_long_line_is_cut_and_its_rest_can_be_read() {
     let long: String = (0..1_000).map(|number| format!("{number:04}é")).collect();
     let project = Project::with(&[("a.txt", &format!("{long}\nend\n"))]);
     let (mut text, mut column) = (String::new(), 1);
@@ -199,7 +199,7 @@ async fn a_binary_file_is_described_and_not_dumped() {
 }
 
 #[tokio::test]
-async fn text_in_utf_16_is_shown_as_searches_find_it() {
+async fn utf_16_text_is_decoded_and_can_be_searched() {
     let project = Project::new();
     let text = "\u{feff}one\r\nzw\u{f6}lf\n\u{1f980}";
     let bytes = |bytes_of: fn(u16) -> [u8; 2]| -> Vec<u8> {
@@ -225,7 +225,7 @@ async fn text_in_utf_16_is_shown_as_searches_find_it() {
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_of_utf_16_alone_is_an_empty_text() {
+async fn a_file_with_only_a_utf_16_byte_order_mark_is_an_empty_text() {
     let project = Project::new();
     for mark in [b"\xff\xfe", b"\xfe\xff"] {
         project.write("notes.txt", mark);
@@ -245,7 +245,7 @@ async fn a_byte_order_mark_of_utf_16_alone_is_an_empty_text() {
 }
 
 #[tokio::test]
-async fn text_in_utf_16_that_is_broken_is_shown_and_marked() {
+async fn invalid_utf_16_text_is_shown_and_marked() {
     let project = Project::new();
     let whole: Vec<u8> = "\u{feff}one\ntwo\n"
         .encode_utf16()
@@ -299,7 +299,7 @@ async fn a_huge_sparse_file_is_recognized_without_being_read() {
 }
 
 #[tokio::test]
-async fn of_a_file_too_big_to_count_the_asked_lines_are_shown_without_a_total() {
+async fn in_a_file_too_large_to_count_the_requested_lines_are_shown_without_a_total() {
     let project = Project::with(&[("huge.log", &"a line of a log\n".repeat(1_000))]);
     OpenOptions::new()
         .write(true)
@@ -358,7 +358,7 @@ async fn a_missing_file_is_an_error_that_names_the_nearest() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn names_are_taken_exactly_as_they_are() {
+async fn file_names_are_matched_exactly() {
     let project = Project::with(&[("a.txt ", "with a blank"), ("näme\n.txt", "odd")]);
     assert_eq!(
         project.call("read_file", json!({ "path": "a.txt " })).await["text"],
@@ -375,7 +375,7 @@ async fn names_are_taken_exactly_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_folder_is_not_read_but_listed() {
+async fn reading_a_folder_is_refused_with_a_hint_to_list_it() {
     let project = Project::with(&[("src/main.rs", "")]);
     for path in ["src", ".", ""] {
         let message = project.fail("read_file", json!({ "path": path })).await;
@@ -400,7 +400,7 @@ async fn impossible_paths_are_refused() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_does_not_go_on() {
+async fn a_cancelled_call_does_not_run() {
     let project = Project::with(&[("a.txt", "text")]);
     let ctx = context();
     ctx.cancellation.cancel();

@@ -51,7 +51,7 @@ async fn assert_gone(time: &str) {
 }
 
 #[tokio::test]
-async fn of_what_a_command_leaves_running_it_is_told_that_it_was_ended() {
+async fn processes_that_a_command_leaves_running_are_stopped_and_reported() {
     let project = Project::new();
     let told = "Processes that it had started were still running and were stopped.";
     for (command, is_told) in [
@@ -68,7 +68,7 @@ async fn of_what_a_command_leaves_running_it_is_told_that_it_was_ended() {
 }
 
 #[tokio::test]
-async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() {
+async fn a_command_runs_in_the_project_and_returns_its_exit_code_and_outputs() {
     let project = Project::with(&[("a.txt", "inside")]);
     let mut ran = run(&project, "cat a.txt; echo oops >&2; exit 3").await;
     ran["duration_ms"].take();
@@ -99,7 +99,7 @@ async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() 
 }
 
 #[tokio::test]
-async fn a_repository_outside_is_told_of_and_no_access_is_proposed_that_would_not_help() {
+async fn an_outside_repository_is_reported_and_no_useless_access_is_suggested() {
     // As in a linked working tree, whose repository is elsewhere.
     let project = Project::with(&[(".git", "gitdir: /usr\n"), ("other/.git/HEAD", "")]);
     let told = "The git repository of this folder, /usr, is outside the project";
@@ -121,7 +121,7 @@ async fn a_repository_outside_is_told_of_and_no_access_is_proposed_that_would_no
 }
 
 #[tokio::test]
-async fn a_folder_of_the_project_may_be_chosen_and_no_other() {
+async fn only_folders_in_the_project_may_be_the_working_directory() {
     let project = Project::with(&[("sub/a.txt", "")]);
     let inside = json!({ "command": "ls; pwd", "cwd": "sub" });
     let ran = project.call("run_command", inside).await;
@@ -141,7 +141,7 @@ async fn a_folder_of_the_project_may_be_chosen_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_command_writes_in_the_project_and_in_its_temporary_folder_and_nowhere_else() {
+async fn a_command_can_write_only_in_the_project_and_its_temporary_folder() {
     let project = Project::with(&[("a.txt", "x")]);
     let ran = run(
         &project,
@@ -179,7 +179,7 @@ async fn a_command_writes_in_the_project_and_in_its_temporary_folder_and_nowhere
 }
 
 #[tokio::test]
-async fn a_command_sees_neither_our_variables_nor_our_memory_and_cannot_signal_us() {
+async fn a_command_sees_neither_the_environment_nor_the_memory_of_the_program() {
     let project = Project::new();
     let names = run(&project, "env | cut -d= -f1 | sort").await;
     let allowed = [
@@ -219,7 +219,7 @@ async fn a_command_sees_neither_our_variables_nor_our_memory_and_cannot_signal_u
 }
 
 #[tokio::test]
-async fn a_command_gets_the_variables_that_are_named_and_no_other() {
+async fn a_command_receives_only_the_configured_variables() {
     let project = Project::naming(&["CARGO_MANIFEST_DIR".to_owned()]);
     let shown = run(&project, "echo $CARGO_MANIFEST_DIR; echo $CARGO_PKG_NAME").await;
     let expected = concat!(env!("CARGO_MANIFEST_DIR"), "\n\n");
@@ -227,7 +227,7 @@ async fn a_command_gets_the_variables_that_are_named_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_command_has_no_input_and_no_rights_to_gain() {
+async fn a_command_has_no_input_and_cannot_gain_privileges() {
     let project = Project::new();
     assert_eq!(run(&project, "cat; echo end").await["stdout"], "end\n");
     let status = run(&project, "grep NoNewPrivs /proc/self/status").await;
@@ -235,7 +235,7 @@ async fn a_command_has_no_input_and_no_rights_to_gain() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_none_is_refused() {
+async fn an_empty_or_invalid_command_is_refused() {
     let project = Project::new();
     for (command, expected) in [
         ("", "invalid_command: the command is empty"),
@@ -263,7 +263,7 @@ async fn a_command_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn of_a_flood_only_the_beginning_and_the_end_are_kept() {
+async fn only_the_beginning_and_end_of_excessive_output_are_returned() {
     let project = Project::new();
     let ran = run(
         &project,
@@ -300,7 +300,7 @@ async fn output_is_shown_while_the_command_runs() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_ended_with_all_its_children_and_its_output_is_told() {
+async fn a_timed_out_command_ends_with_all_its_children_and_its_output_is_returned() {
     let project = Project::new();
     let time = own_time();
     let slow = json!({
@@ -326,7 +326,7 @@ async fn what_takes_too_long_is_ended_with_all_its_children_and_its_output_is_to
 }
 
 #[tokio::test]
-async fn what_is_left_behind_in_the_background_or_in_another_session_is_ended_too() {
+async fn background_processes_and_those_in_other_sessions_are_ended_too() {
     let project = Project::new();
     let started = Instant::now();
     let time = own_time();
@@ -375,7 +375,7 @@ async fn a_cancelled_or_dropped_call_ends_its_command() {
 }
 
 #[tokio::test]
-async fn a_command_that_waits_for_all_its_children_does_not_wait_for_ours() {
+async fn a_command_that_waits_for_its_children_does_not_wait_for_those_of_the_program() {
     let project = Project::new();
     let waits = json!({ "command": "sleep 0.01 & wait; echo done", "timeout_seconds": 20 });
     assert_eq!(project.call("run_command", waits).await["stdout"], "done\n");

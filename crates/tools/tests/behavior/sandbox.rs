@@ -85,7 +85,7 @@ fn git(project: &Project, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_command_has_no_terminal_and_those_it_opens_are_its_own() {
+async fn a_command_has_no_terminal_and_can_open_only_its_own() {
     if !has(SandboxFeature::Files, "python3") {
         return;
     }
@@ -107,7 +107,7 @@ async fn a_command_has_no_terminal_and_those_it_opens_are_its_own() {
 }
 
 #[tokio::test]
-async fn a_command_reaches_no_unix_socket() {
+async fn a_command_cannot_connect_to_unix_sockets() {
     if !has(SandboxFeature::SystemCalls, "python3") {
         return;
     }
@@ -146,7 +146,7 @@ async fn a_command_reaches_no_unix_socket() {
 }
 
 #[tokio::test]
-async fn a_command_changes_nothing_about_files_outside() {
+async fn a_command_cannot_modify_files_outside_the_project() {
     if !has(SandboxFeature::Files, "python3") {
         return;
     }
@@ -180,7 +180,7 @@ async fn a_command_changes_nothing_about_files_outside() {
 }
 
 #[tokio::test]
-async fn shared_memory_is_the_commands_own() {
+async fn a_command_has_its_own_shared_memory() {
     if !has(SandboxFeature::SharedMemory, "python3") {
         return;
     }
@@ -209,7 +209,7 @@ async fn shared_memory_is_the_commands_own() {
 }
 
 #[tokio::test]
-async fn a_command_gets_no_namespaces_mounts_or_rings_of_its_own() {
+async fn a_command_cannot_create_namespaces_mounts_or_io_rings() {
     if !has(SandboxFeature::SystemCalls, "python3") {
         return;
     }
@@ -253,7 +253,7 @@ async fn a_command_gets_no_namespaces_mounts_or_rings_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_command_sees_its_own_processes_only() {
+async fn a_command_sees_only_its_own_processes() {
     if !has(SandboxFeature::Processes, "ps") {
         return;
     }
@@ -266,7 +266,7 @@ async fn a_command_sees_its_own_processes_only() {
 }
 
 #[tokio::test]
-async fn the_network_is_a_loopback_of_its_own_unless_it_is_asked_for() {
+async fn without_network_access_a_command_has_only_its_own_loopback() {
     if !has(SandboxFeature::Network, "python3") {
         return;
     }
@@ -292,7 +292,7 @@ async fn the_network_is_a_loopback_of_its_own_unless_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_repository_is_read_but_not_written() {
+async fn without_git_access_a_repository_is_read_only() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -349,7 +349,7 @@ async fn a_repository_is_read_but_not_written() {
 }
 
 #[tokio::test]
-async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
+async fn with_git_access_a_repository_is_writable_except_hooks_and_configuration() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -382,7 +382,7 @@ async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
 }
 
 #[tokio::test]
-async fn what_the_configuration_of_a_repository_names_is_as_closed_as_its_hooks() {
+async fn files_named_by_a_git_configuration_are_as_protected_as_hooks() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -416,7 +416,7 @@ async fn what_the_configuration_of_a_repository_names_is_as_closed_as_its_hooks(
 }
 
 #[tokio::test]
-async fn with_access_to_git_a_checkout_is_whole_and_what_it_changed_of_what_is_named_is_said() {
+async fn with_git_access_a_checkout_is_complete_and_changes_to_named_files_are_reported() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -491,7 +491,7 @@ async fn with_access_to_git_a_checkout_is_whole_and_what_it_changed_of_what_is_n
 }
 
 #[tokio::test]
-async fn a_symlink_by_which_a_repository_names_something_is_set_aside_where_it_leads_elsewhere() {
+async fn a_symlink_named_by_a_git_configuration_is_renamed_if_it_leads_elsewhere() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -527,8 +527,7 @@ async fn a_symlink_by_which_a_repository_names_something_is_set_aside_where_it_l
 }
 
 #[tokio::test]
-async fn what_a_repository_names_and_is_not_there_keeps_no_command_from_running_and_is_made_by_none()
- {
+async fn missing_files_named_by_a_git_configuration_block_no_command_and_cannot_be_created() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -549,7 +548,7 @@ async fn what_a_repository_names_and_is_not_there_keeps_no_command_from_running_
 }
 
 #[tokio::test]
-async fn nothing_that_a_repository_brings_along_is_run_by_git() {
+async fn programs_configured_by_a_repository_are_not_run_by_git() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -613,7 +612,7 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
 }
 
 #[tokio::test]
-async fn that_the_hooks_of_a_repository_do_not_run_is_said_where_it_can_be_written() {
+async fn skipped_repository_hooks_are_reported_if_the_repository_is_writable() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -640,7 +639,7 @@ async fn that_the_hooks_of_a_repository_do_not_run_is_said_where_it_can_be_writt
 }
 
 #[tokio::test]
-async fn what_a_required_filter_would_encrypt_is_not_committed_in_the_clear() {
+async fn a_file_that_a_required_filter_would_encrypt_is_not_committed_unencrypted() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -669,7 +668,7 @@ async fn what_a_required_filter_would_encrypt_is_not_committed_in_the_clear() {
 }
 
 #[tokio::test]
-async fn nor_is_what_its_submodules_bring_along() {
+async fn programs_configured_by_submodules_are_not_run_by_git() {
     if !has(SandboxFeature::Files, "git") {
         return;
     }
@@ -713,7 +712,7 @@ async fn nor_is_what_its_submodules_bring_along() {
 }
 
 #[tokio::test]
-async fn the_temporary_folder_is_the_users_alone_and_goes_with_the_command() {
+async fn the_temporary_folder_is_private_and_deleted_after_the_command() {
     let project = Project::new();
     let place = "stat -c %a \"$TMPDIR\"; echo \"$TMPDIR\" > place; mkdir -p \"$TMPDIR/a/b\"; chmod 0 \"$TMPDIR/a\"; mktemp";
     let told = succeeds(&project, &[], place).await;
@@ -723,7 +722,7 @@ async fn the_temporary_folder_is_the_users_alone_and_goes_with_the_command() {
 }
 
 #[tokio::test]
-async fn how_a_command_ended_is_told_as_it_was() {
+async fn the_exit_code_or_signal_of_a_command_is_returned_exactly() {
     let project = Project::new();
     for (command, key, value) in [
         ("exit 137", "exit_code", 137),
@@ -741,7 +740,7 @@ async fn how_a_command_ended_is_told_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_project_of_another_user_can_be_worked_on_by_the_superuser() {
+async fn the_superuser_can_work_on_a_project_of_another_user() {
     let project = Project::with(&[("a.txt", "x")]);
     for path in ["", "a.txt"] {
         if std::os::unix::fs::chown(project.path(path), Some(65534), Some(65534)).is_err() {
@@ -756,7 +755,7 @@ async fn a_project_of_another_user_can_be_worked_on_by_the_superuser() {
 }
 
 #[tokio::test]
-async fn what_developers_run_runs() {
+async fn common_development_programs_run() {
     let project = repository();
     for program in ["cargo", "python3", "node", "gcc", "make"] {
         if Command::new(program)
@@ -771,7 +770,7 @@ async fn what_developers_run_runs() {
 }
 
 #[tokio::test]
-async fn a_crowd_of_names_hides_no_repository() {
+async fn a_large_number_of_files_does_not_hide_a_repository() {
     let project = repository();
     let crowd = "mkdir n && cd n && seq 1 12000 | sed 's/^/f/' | xargs touch; cd .. && seq 1 12000 | sed 's/^/f/' | xargs touch";
     succeeds(&project, &[], crowd).await;
@@ -780,7 +779,7 @@ async fn a_crowd_of_names_hides_no_repository() {
 }
 
 #[tokio::test]
-async fn a_repository_that_a_command_makes_without_access_is_set_aside() {
+async fn a_repository_created_without_git_access_is_renamed() {
     let project = repository();
     let made = "mkdir -p sub && cd sub && git init -q . && echo '[x]' > ../e.toml && echo '[x]' > neuraxis.toml";
     let ran = run(&project, made).await;
@@ -800,7 +799,7 @@ async fn a_repository_that_a_command_makes_without_access_is_set_aside() {
 }
 
 #[tokio::test]
-async fn a_folder_that_a_command_makes_a_repository_of_is_none_afterwards() {
+async fn a_folder_that_a_command_turns_into_a_bare_repository_is_disabled_as_one() {
     let project = repository();
     let made = "mkdir -p docs/refs sub/x && git init -q --bare docs/b && echo 'ref: refs/heads/main' | tee docs/HEAD sub/HEAD > sub/x/HEAD && echo ../../docs > sub/x/commondir && mkdir docs/objects";
     let ran = run(&project, made).await;
@@ -824,7 +823,7 @@ async fn a_folder_that_a_command_makes_a_repository_of_is_none_afterwards() {
 }
 
 #[tokio::test]
-async fn what_is_set_aside_is_told_when_the_time_is_up_and_when_the_call_is_cancelled() {
+async fn renamed_repositories_are_reported_on_timeout_and_cancellation() {
     let project = repository();
     let slow = json!({ "command": "mkdir sub/.git && sleep 1000", "timeout_seconds": 1 });
     let ran = project.call("run_command", slow).await;
@@ -860,7 +859,7 @@ async fn what_is_set_aside_is_told_when_the_time_is_up_and_when_the_call_is_canc
 }
 
 #[tokio::test]
-async fn a_repository_is_set_aside_also_in_a_folder_that_the_command_closed() {
+async fn a_repository_in_a_read_only_folder_is_renamed_too() {
     let project = repository();
     let ran = run(&project, "mkdir -p sub/.git && chmod 555 sub").await;
     assert_eq!(ran.get("set_aside"), Some(&json!(["sub/.git"])), "{ran}");
@@ -868,7 +867,7 @@ async fn a_repository_is_set_aside_also_in_a_folder_that_the_command_closed() {
 }
 
 #[tokio::test]
-async fn a_command_opens_no_devices_but_those_that_hold_nothing() {
+async fn a_command_can_open_only_harmless_devices() {
     let project = Project::new();
     succeeds(
         &project,

@@ -23,7 +23,7 @@ fn places(search: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn matching_lines_come_with_path_line_and_column() {
+async fn matching_lines_are_returned_with_path_line_and_column() {
     let project = Project::with(&[
         ("a.rs", "fn one() {}\n\n/* é */ fn two() {}\r\n"),
         ("b.txt", "no function\n"),
@@ -51,7 +51,7 @@ async fn matching_lines_come_with_path_line_and_column() {
 }
 
 #[tokio::test]
-async fn plain_text_is_taken_as_it_is() {
+async fn plain_text_is_matched_literally() {
     let project = Project::with(&[("a.txt", "a.b\naxb\n(\n")]);
     let search = project
         .call(
@@ -67,7 +67,7 @@ async fn plain_text_is_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_line_is_before_its_line_end_whichever_it_is() {
+async fn the_end_of_a_line_matches_before_any_line_ending() {
     let project = Project::with(&[("a.txt", "a;\r\n}\r\nb;\n}\n\r\n\n;c\r\n \r\nd\r;\r\ne;")]);
     let cases: [(&str, &[&str]); 11] = [
         (";$", &["1:2", "3:2", "9:3", "10:2"]),
@@ -95,7 +95,7 @@ async fn the_end_of_a_line_is_before_its_line_end_whichever_it_is() {
 }
 
 #[tokio::test]
-async fn case_counts_unless_it_is_said_not_to() {
+async fn a_search_is_case_sensitive_by_default() {
     let project = Project::with(&[("a.txt", "Straße\nSTRASSE\nstraße\n")]);
     assert_eq!(
         project
@@ -141,7 +141,7 @@ async fn a_search_can_be_narrowed_to_a_folder_a_file_or_a_glob() {
 }
 
 #[tokio::test]
-async fn what_gitignore_names_is_not_searched() {
+async fn files_ignored_by_gitignore_are_not_searched() {
     let project = Project::with(&[
         (".gitignore", "target\n"),
         ("target/a", "x"),
@@ -158,7 +158,7 @@ async fn what_gitignore_names_is_not_searched() {
 }
 
 #[tokio::test]
-async fn in_a_part_of_a_repository_its_gitignore_holds_unless_it_names_the_part() {
+async fn a_parent_gitignore_applies_in_a_subfolder_unless_it_ignores_the_subfolder_itself() {
     let project = Project::with(&[
         ("../.git/info/exclude", "/project/local\n"),
         ("../.gitignore", "build\n/project/out\n/project/*.tmp\n"),
@@ -190,7 +190,7 @@ async fn a_gitignore_above_the_project_is_not_read_through_a_symlink() {
 }
 
 #[tokio::test]
-async fn no_hit_is_an_answer_and_no_error() {
+async fn no_hits_is_a_result_and_not_an_error() {
     let project = Project::with(&[("a.txt", "nothing here\n")]);
     let search = project
         .call("search_files", json!({ "pattern": "absent" }))
@@ -202,7 +202,7 @@ async fn no_hit_is_an_answer_and_no_error() {
 }
 
 #[tokio::test]
-async fn a_broken_pattern_is_refused_with_place_and_advice() {
+async fn an_invalid_pattern_is_refused_with_location_and_advice() {
     let message = Project::new()
         .fail("search_files", json!({ "pattern": "fn (" }))
         .await;
@@ -245,7 +245,7 @@ async fn patterns_that_cannot_match_a_line_or_cost_too_much_are_refused() {
 }
 
 #[tokio::test]
-async fn hits_are_capped_and_the_rest_is_counted() {
+async fn hits_are_limited_and_the_rest_is_counted() {
     let project = Project::with(&[("a.txt", &"hit\n".repeat(1_000)), ("b.txt", "hit\n")]);
     let search = project
         .call("search_files", json!({ "pattern": "hit", "max_hits": 3 }))
@@ -290,7 +290,7 @@ async fn a_long_line_is_cut_around_the_hit() {
 }
 
 #[tokio::test]
-async fn binary_files_are_passed_over_and_counted() {
+async fn binary_files_are_skipped_and_counted() {
     let project = Project::with(&[("a.txt", "x\n")]);
     project.write("b.bin", b"x\n\0x\n");
     File::create(project.path("huge"))
@@ -307,7 +307,7 @@ async fn binary_files_are_passed_over_and_counted() {
 }
 
 #[tokio::test]
-async fn a_search_in_nothing_but_binary_files_says_so() {
+async fn a_search_of_only_binary_files_is_reported_as_such() {
     let project = Project::new();
     project.write("b.bin", b"x\n\0x\n");
     let search = project
@@ -320,7 +320,7 @@ async fn a_search_in_nothing_but_binary_files_says_so() {
 }
 
 #[tokio::test]
-async fn what_read_file_takes_for_text_is_searched() {
+async fn every_file_that_read_file_treats_as_text_is_searched() {
     let project = Project::with(&[("late.log", &format!("{}\0\nneedle\n", "x\n".repeat(5_000)))]);
     let utf_16: Vec<u8> = "\u{feff}needle\n"
         .encode_utf16()
@@ -335,7 +335,7 @@ async fn what_read_file_takes_for_text_is_searched() {
 }
 
 #[tokio::test]
-async fn a_glob_that_no_file_matches_is_told_from_a_pattern_that_none_has() {
+async fn a_glob_without_matching_files_is_distinguished_from_a_pattern_without_hits() {
     let project = Project::with(&[("src/a.rs", "x")]);
     let hint = async |glob: &str| {
         let search = json!({ "pattern": "y", "glob": glob });
@@ -349,7 +349,7 @@ async fn a_glob_that_no_file_matches_is_told_from_a_pattern_that_none_has() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_named_is_searched_if_it_matches_the_glob() {
+async fn a_named_file_is_searched_only_if_it_matches_the_glob() {
     let project = Project::with(&[("src/a.rs", "x")]);
     let search = async |glob: &str| {
         let search = json!({ "pattern": "x", "path": "src/a.rs", "glob": glob });
@@ -370,7 +370,7 @@ async fn a_file_that_is_named_is_searched_if_it_matches_the_glob() {
 }
 
 #[tokio::test]
-async fn a_glob_may_name_a_folder_or_begin_with_the_path_of_the_project() {
+async fn a_glob_may_name_a_folder_or_start_with_the_path_of_the_project() {
     let project = Project::with(&[("src/deep/a.rs", "x"), ("b.rs", "x")]);
     for glob in [
         "src/".to_owned(),
@@ -394,7 +394,7 @@ async fn text_that_is_not_utf8_is_searched_and_marked() {
 }
 
 #[tokio::test]
-async fn files_in_which_words_cannot_be_found_for_their_encoding_are_counted() {
+async fn files_whose_encoding_prevents_finding_non_ascii_words_are_counted() {
     let long = "é".repeat(100_000);
     let project = Project::with(&[("a.txt", "Größe\n"), ("long.txt", &long)]);
     project.write("cp932.txt", b"\x93\xfa\x96{\x8c\xea\n");
@@ -421,7 +421,7 @@ async fn files_in_which_words_cannot_be_found_for_their_encoding_are_counted() {
 }
 
 #[tokio::test]
-async fn a_line_too_long_to_search_is_reported_and_what_is_before_it_is_searched() {
+async fn a_line_too_long_to_search_is_reported_and_the_text_before_it_is_searched() {
     let long = format!("x\n{}", "x".repeat(9 << 20));
     let project = Project::with(&[("a.txt", &long), ("b.txt", "x\n")]);
     let search = project
@@ -443,7 +443,7 @@ async fn a_line_too_long_to_search_is_reported_and_what_is_before_it_is_searched
 }
 
 #[test]
-fn the_model_is_told_the_limits_that_hold() {
+fn the_schema_states_the_actual_limits() {
     let told = schema(Project::new().tool("search_files"));
     let expected = format!(
         "The number of hits to show. Default {SEARCH_DEFAULT_HITS}, maximum {SEARCH_MAX_HITS}; the rest are only counted."
@@ -452,7 +452,7 @@ fn the_model_is_told_the_limits_that_hold() {
 }
 
 #[tokio::test]
-async fn a_missing_place_to_search_is_an_error() {
+async fn a_missing_search_path_is_an_error() {
     let project = Project::with(&[("src/main.rs", "")]);
     let message = project
         .fail("search_files", json!({ "pattern": "x", "path": "source" }))
@@ -464,7 +464,7 @@ async fn a_missing_place_to_search_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_does_not_go_on() {
+async fn a_cancelled_call_does_not_run() {
     let project = Project::with(&[("a.txt", "text")]);
     let ctx = context();
     ctx.cancellation.cancel();

@@ -27,7 +27,7 @@ fn keys(report: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn only_the_sections_that_are_asked_for_are_reported() {
+async fn only_the_requested_sections_are_reported() {
     let report = report(json!({ "sections": ["uptime", "memory"] })).await;
     assert_eq!(keys(&report), ["summary", "warnings", "memory", "uptime"]);
     let summary = report["summary"].as_array().unwrap();
@@ -43,7 +43,7 @@ async fn only_the_sections_that_are_asked_for_are_reported() {
 }
 
 #[tokio::test]
-async fn everything_is_reported_when_nothing_is_named() {
+async fn all_sections_are_reported_when_none_is_named() {
     let all = [
         "cpu",
         "memory",
@@ -68,7 +68,7 @@ async fn everything_is_reported_when_nothing_is_named() {
 }
 
 #[tokio::test]
-async fn memory_and_processors_are_those_of_a_real_machine() {
+async fn memory_and_processors_are_read_from_the_real_machine() {
     let report = report(json!({ "sections": ["memory", "cpu"] })).await;
     let (total, used) = (
         report["memory"]["total_bytes"].as_u64().unwrap(),
@@ -90,7 +90,7 @@ async fn memory_and_processors_are_those_of_a_real_machine() {
 }
 
 #[tokio::test]
-async fn processes_come_without_command_lines_or_environments() {
+async fn processes_are_reported_without_command_lines_or_environments() {
     let report = report(json!({ "sections": ["processes"] })).await;
     for list in ["top_by_cpu", "top_by_memory"] {
         let processes = report["processes"][list].as_array().unwrap();
@@ -105,7 +105,7 @@ async fn processes_come_without_command_lines_or_environments() {
 }
 
 #[tokio::test]
-async fn each_section_is_announced_as_progress() {
+async fn each_section_is_reported_as_progress() {
     let recorded = Arc::new(RecordedProgress::default());
     let mut ctx = context();
     ctx.progress = Progress::to(Arc::clone(&recorded) as _);
@@ -132,7 +132,7 @@ async fn each_section_is_announced_as_progress() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_does_not_go_on() {
+async fn a_cancelled_call_does_not_run() {
     let ctx = context();
     ctx.cancellation.cancel();
     let error = call(tool().as_ref(), json!({}), ctx).await.unwrap_err();
@@ -140,7 +140,7 @@ async fn a_cancelled_call_does_not_go_on() {
 }
 
 #[test]
-fn a_section_that_does_not_exist_is_off_the_schema() {
+fn an_unknown_section_violates_the_schema() {
     assert!(!accepts(tool().as_ref(), &json!({ "sections": ["gpu"] })));
     assert!(accepts(tool().as_ref(), &json!({ "sections": [] })));
 }

@@ -86,7 +86,7 @@ async fn value(tool: &dyn Tool, arguments: &Value) -> Result<Value, ToolError> {
 }
 
 #[tokio::test]
-async fn the_function_stays_and_its_tool_says_what_its_comments_and_options_say() {
+async fn the_function_remains_and_its_tool_has_its_comments_and_options() {
     assert!(weather("11.5".to_owned(), None).await.is_ok());
     let tool = weather::tool().unwrap();
     let spec = tool.spec();
@@ -111,7 +111,7 @@ async fn the_function_stays_and_its_tool_says_what_its_comments_and_options_say(
 }
 
 #[tokio::test]
-async fn a_call_runs_the_function_and_any_error_of_it_is_the_tools() {
+async fn a_call_runs_the_function_and_returns_its_error() {
     let tool = weather::tool().unwrap();
     let output = value(&*tool, &json!({"city": "11.5", "days": 2}))
         .await
@@ -124,7 +124,7 @@ async fn a_call_runs_the_function_and_any_error_of_it_is_the_tools() {
 }
 
 #[tokio::test]
-async fn a_parameter_may_be_the_context_and_no_argument_at_all() {
+async fn a_function_may_take_only_the_context() {
     let tool = who_calls::tool().unwrap();
     assert_eq!(tool.spec().name.as_str(), "who-calls");
     assert_eq!(
@@ -138,7 +138,7 @@ async fn a_parameter_may_be_the_context_and_no_argument_at_all() {
 }
 
 #[tokio::test]
-async fn an_error_that_says_whether_repeating_helps_keeps_saying_so() {
+async fn the_persistence_of_an_error_is_preserved() {
     let tool = refuse::tool().unwrap();
     let error = value(&*tool, &json!({"why": "closed"})).await.unwrap_err();
     assert_eq!(error.persistence, Persistence::Permanent);
@@ -147,7 +147,7 @@ async fn an_error_that_says_whether_repeating_helps_keeps_saying_so() {
 }
 
 #[tokio::test]
-async fn an_error_is_one_by_whatever_name_the_result_goes() {
+async fn an_error_is_recognized_under_any_result_alias() {
     for tool in [open::tool().unwrap(), open_there::tool().unwrap()] {
         let error = value(&*tool, &json!({})).await.unwrap_err();
         assert_eq!(error, ToolError::new("the archive is closed"));

@@ -14,7 +14,7 @@ async fn update(arguments: &Value) -> Result<ToolOutput, ToolError> {
 }
 
 #[tokio::test]
-async fn the_whole_list_becomes_the_plan() {
+async fn the_complete_list_becomes_the_plan() {
     let plan = json!({ "steps": [
         { "step": "Look", "status": "done" },
         { "step": "Change", "status": "in_progress" },
@@ -32,7 +32,7 @@ async fn the_whole_list_becomes_the_plan() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_completed_is_done() {
+async fn the_status_completed_is_accepted_as_done() {
     let plan = json!({ "steps": [{ "step": "Look", "status": "completed" }] });
     let output = update(&plan).await.unwrap();
     let plan = JsonText::from_text(r#"{"steps":[{"step":"Look","status":"done"}]}"#);
@@ -49,7 +49,7 @@ async fn an_empty_list_clears_the_plan() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_too_long_or_says_nothing_is_refused() {
+async fn a_plan_that_is_too_long_or_has_an_empty_step_is_refused() {
     let step = |text: &str| json!({ "step": text, "status": "pending" });
     for (steps, expected) in [
         (
@@ -71,7 +71,7 @@ async fn a_plan_that_is_too_long_or_says_nothing_is_refused() {
 }
 
 #[test]
-fn only_the_known_states_are_accepted_and_such_a_turn_is_free() {
+fn only_known_statuses_are_accepted_and_the_call_does_not_count_as_a_turn() {
     let tool = neuraxis_tools::update_plan().unwrap();
     let with = |status: &str| json!({ "steps": [{ "step": "a", "status": status }] });
     for status in ["pending", "in_progress", "done", "completed"] {

@@ -28,7 +28,7 @@ fn read(project: &Project, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn files_are_made_changed_moved_and_deleted_and_people_are_told_of_a_unified_diff() {
+async fn files_are_added_changed_moved_and_deleted_and_the_metadata_has_a_unified_diff() {
     let project = Project::with(&[
         ("a b.txt", POEM),
         ("old.txt", "x\r\nlast"),
@@ -75,7 +75,7 @@ async fn files_are_made_changed_moved_and_deleted_and_people_are_told_of_a_unifi
 }
 
 #[tokio::test]
-async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
+async fn a_hunk_is_applied_below_its_named_lines_or_where_it_alone_fits() {
     for (hunks, expected) in [
         (
             "@@ fn a() {\n-    one\n+    1\n@@ fn b() {\n-    one\n+    1\n",
@@ -126,7 +126,7 @@ async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
 }
 
 #[tokio::test]
-async fn numbers_count_where_the_lines_fit_and_what_stands_behind_them_is_a_line_above() {
+async fn line_numbers_are_used_where_the_lines_fit_and_a_section_heading_as_context() {
     let second = "fn a() {\n    one\n    two\n}\n\nfn b() {\n    1\n    two\n}\n";
     for (hunks, expected) in [
         ("@@ -7,2 +7,2 @@\n-    one\n+    1\n     two\n", second),
@@ -149,7 +149,7 @@ async fn numbers_count_where_the_lines_fit_and_what_stands_behind_them_is_a_line
 }
 
 #[tokio::test]
-async fn what_an_empty_file_gets_needs_no_place_and_an_open_end_stays_open() {
+async fn an_empty_file_needs_no_context_and_a_missing_final_newline_stays_missing() {
     for (before, hunks, expected) in [
         ("", "@@\n+x = 1\n", "x = 1\n"),
         ("", "@@\n+x = 1\n@@\n+y = 2\n", "x = 1\ny = 2\n"),
@@ -162,7 +162,7 @@ async fn what_an_empty_file_gets_needs_no_place_and_an_open_end_stays_open() {
 }
 
 #[tokio::test]
-async fn a_hunk_that_only_adds_goes_directly_below_the_line_that_it_names() {
+async fn an_add_only_hunk_is_inserted_directly_below_its_named_line() {
     for (hunks, expected) in [
         ("@@ b\n+x\n", "a\r\nb\r\nx\r\nc\r\n"),
         ("@@ c\n+x\n", "a\r\nb\r\nc\r\nx\r\n"),
@@ -248,7 +248,7 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_made_or_deleted_so_is_refused_and_nothing_is_changed() {
+async fn an_invalid_file_operation_is_refused_and_changes_nothing() {
     let project = Project::with(&[("a.rs", POEM), ("bytes", "")]);
     fs::write(project.path("bytes"), b"\xfa\xfb\xfc").unwrap();
     project.write("long", "x\n".repeat(10_001));

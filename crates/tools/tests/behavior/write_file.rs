@@ -9,7 +9,7 @@ use crate::limits::WRITE_MAX_BYTES;
 use crate::support::Project;
 
 #[tokio::test]
-async fn a_file_is_made_replaced_and_left_alone_when_it_is_the_same() {
+async fn a_file_is_created_replaced_or_left_unchanged_if_identical() {
     let project = Project::with(&[("src/lib.rs", "")]);
     let write = json!({ "path": "src/a.txt", "content": "one\ntwo\n" });
     let created = project.call("write_file", write.clone()).await;
@@ -44,7 +44,7 @@ async fn a_file_is_made_replaced_and_left_alone_when_it_is_the_same() {
 }
 
 #[tokio::test]
-async fn what_ends_the_lines_of_a_file_and_its_byte_order_mark_are_kept() {
+async fn the_line_endings_and_byte_order_mark_of_a_file_are_preserved() {
     let project = Project::new();
     for (before, content, after) in [
         ("a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n"),
@@ -71,7 +71,7 @@ async fn what_ends_the_lines_of_a_file_and_its_byte_order_mark_are_kept() {
 }
 
 #[tokio::test]
-async fn text_in_utf_16_does_not_become_utf_8() {
+async fn a_utf_16_file_is_not_overwritten_with_utf_8() {
     let project = Project::new();
     let utf_16: Vec<u8> = "\u{feff}one\n"
         .encode_utf16()
@@ -98,7 +98,7 @@ async fn text_in_utf_16_does_not_become_utf_8() {
 }
 
 #[tokio::test]
-async fn text_in_another_encoding_does_not_become_utf_8_and_what_is_no_text_may() {
+async fn text_in_another_encoding_is_not_overwritten_and_a_binary_file_may_be() {
     let project = Project::new();
     let write = json!({ "path": "a.txt", "content": "new\n" });
     let late = [&b"x\n".repeat(10_000)[..], b"caf\xe9 au lait\n"].concat();
@@ -127,7 +127,7 @@ async fn text_in_another_encoding_does_not_become_utf_8_and_what_is_no_text_may(
 }
 
 #[tokio::test]
-async fn folders_are_made_only_on_wish() {
+async fn folders_are_created_only_on_request() {
     let project = Project::new();
     let mut write = json!({ "path": "a/b/c.txt", "content": "x" });
     assert_eq!(
@@ -142,7 +142,7 @@ async fn folders_are_made_only_on_wish() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_of_the_project_is_not_written() {
+async fn only_regular_files_inside_the_project_are_written() {
     let project = Project::with(&[
         ("folder/a.txt", "x"),
         (".git/config", "x"),
@@ -186,7 +186,7 @@ async fn what_is_no_file_of_the_project_is_not_written() {
 }
 
 #[tokio::test]
-async fn no_file_makes_a_folder_a_repository_or_changes_one_without_git() {
+async fn no_file_that_forms_or_changes_a_repository_is_written() {
     let project = Project::with(&[
         ("bare/HEAD", "ref: refs/heads/main\n"),
         ("bare/config", ""),
@@ -225,7 +225,7 @@ async fn no_file_makes_a_folder_a_repository_or_changes_one_without_git() {
 }
 
 #[tokio::test]
-async fn what_the_configuration_of_a_repository_names_is_not_written() {
+async fn files_named_by_a_git_configuration_are_not_written() {
     let configuration =
         "[core]\n\thooksPath = dev/hooks\n[include]\n\tpath = ../shared/git\n\tpath = ../absent\n";
     let project = Project::with(&[
@@ -261,7 +261,7 @@ async fn what_the_configuration_of_a_repository_names_is_not_written() {
 }
 
 #[tokio::test]
-async fn no_more_is_written_than_one_call_may() {
+async fn the_size_of_a_written_file_is_bounded() {
     let project = Project::new();
     let content = "x".repeat(WRITE_MAX_BYTES + 1);
     let message = project
@@ -284,7 +284,7 @@ mod on_unix {
     use crate::support::{call, context};
 
     #[tokio::test]
-    async fn no_symlink_leads_a_write_out_or_to_what_is_protected() {
+    async fn no_symlink_leads_a_write_outside_or_to_protected_files() {
         let project = Project::with(&[
             ("real/a.txt", "x"),
             ("config/.env", "x"),
@@ -328,7 +328,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn a_folder_swapped_for_a_symlink_at_any_moment_does_not_lead_a_write_out() {
+    async fn a_folder_swapped_for_a_symlink_at_any_moment_never_leads_a_write_outside() {
         let project = Project::with(&[("folder/outside.txt", "inside")]);
         let swapping = project.swapping();
         for number in 0..300 {
@@ -343,7 +343,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn the_mode_of_a_file_stays_and_one_that_must_not_be_written_is_not_replaced() {
+    async fn the_mode_of_a_file_is_preserved_and_a_read_only_file_is_not_replaced() {
         let project = Project::with(&[("run.sh", "old"), ("locked.txt", "old")]);
         let set = |path: &str, mode| {
             fs::set_permissions(project.path(path), fs::Permissions::from_mode(mode)).unwrap();
@@ -372,7 +372,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn a_file_that_others_may_write_and_this_user_may_not_is_not_replaced() {
+    async fn a_file_that_only_other_users_may_write_is_not_replaced() {
         let project = Project::with(&[("theirs.txt", "old")]);
         let path = project.path("theirs.txt");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o466)).unwrap();
@@ -390,7 +390,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn a_folder_in_which_nothing_can_be_made_is_named() {
+    async fn a_folder_in_which_no_file_can_be_created_is_named() {
         let project = Project::with(&[("closed/a.txt", "old")]);
         let folder = project.path("closed");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
@@ -407,7 +407,7 @@ mod on_unix {
     }
 
     #[tokio::test]
-    async fn pipes_and_devices_are_not_written() {
+    async fn a_named_pipe_is_not_written() {
         let project = Project::new();
         let made = Command::new("mkfifo").arg(project.path("pipe")).status();
         assert!(made.unwrap().success());

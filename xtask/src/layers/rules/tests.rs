@@ -128,7 +128,7 @@ fn external(from: &str, layer: Layer, to: &str) -> Vec<Violation> {
 }
 
 #[test]
-fn the_arrows_of_the_table_are_allowed() {
+fn the_dependencies_in_the_table_are_allowed() {
     assert_eq!(violations(&sound()), []);
 }
 
@@ -146,7 +146,7 @@ fn an_adapter_must_not_name_another_adapter() {
 }
 
 #[test]
-fn what_adapters_share_must_not_name_an_adapter() {
+fn code_shared_by_adapters_must_not_name_an_adapter() {
     let found = broken_by(
         "neuraxis-wire",
         "crates/adapters/wire",
@@ -159,7 +159,7 @@ fn what_adapters_share_must_not_name_an_adapter() {
 }
 
 #[test]
-fn the_engine_must_not_name_an_adapter_and_the_message_says_what_to_do() {
+fn the_engine_must_not_name_an_adapter_and_the_message_gives_advice() {
     let found = broken_by("neuraxis-engine", "crates/engine", &["neuraxis-memory"]);
     assert_eq!(
         found,
@@ -171,7 +171,7 @@ fn the_engine_must_not_name_an_adapter_and_the_message_says_what_to_do() {
 }
 
 #[test]
-fn governance_knows_the_domain_alone() {
+fn governance_may_depend_only_on_the_domain() {
     let found = broken_by(
         "neuraxis-brainstem",
         "crates/brainstem",
@@ -182,7 +182,7 @@ fn governance_knows_the_domain_alone() {
 }
 
 #[test]
-fn the_domain_knows_no_crate_of_the_workspace() {
+fn the_domain_depends_on_no_crate_of_the_workspace() {
     let found = broken_by("neuraxis-core", "crates/core", &["neuraxis-testkit"]);
     let arrow = &arrow("neuraxis-core", Layer::Core, "neuraxis-testkit")[0];
     assert!(found.contains(arrow), "{found:?}");
@@ -239,7 +239,7 @@ fn a_library_must_not_hide_its_errors_behind_anyhow() {
 }
 
 #[test]
-fn tokio_must_not_reach_a_pure_crate_at_any_depth_and_the_message_shows_the_way() {
+fn tokio_must_not_reach_a_pure_crate_at_any_depth_and_the_message_shows_the_path() {
     let graph = sound()
         .package("globset", &["regex"])
         .package("regex", &["tokio"]);
@@ -262,7 +262,7 @@ fn tokio_must_not_reach_a_pure_crate_at_any_depth_and_the_message_shows_the_way(
 }
 
 #[test]
-fn a_circle_among_packages_ends_the_search() {
+fn a_cycle_among_packages_ends_the_search() {
     let graph = sound()
         .package("serde", &["serde_derive"])
         .package("serde_derive", &["serde"]);
@@ -270,7 +270,7 @@ fn a_circle_among_packages_ends_the_search() {
 }
 
 #[test]
-fn a_crate_that_no_layer_has_a_place_for_is_reported_once() {
+fn a_crate_without_a_layer_is_reported_once() {
     let mut graph = sound().member("neuraxis-helpers", "crates/helpers", &["neuraxis-core"]);
     if let Some(tools) = graph
         .members
@@ -287,7 +287,7 @@ fn a_crate_that_no_layer_has_a_place_for_is_reported_once() {
 }
 
 #[test]
-fn a_folder_below_an_adapter_is_no_layer() {
+fn a_folder_below_an_adapter_is_not_a_layer() {
     assert_eq!(Layer::of("crates/adapters/openai"), Some(Layer::Adapter));
     assert_eq!(Layer::of("crates/adapters/openai/generated"), None);
 }

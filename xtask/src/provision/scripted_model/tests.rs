@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn no_token_is_there_twice_and_each_has_bits_of_its_own() {
+fn tokens_are_unique_and_their_numbers_fit_into_the_bits() {
     let tokens = tokens();
     let distinct: BTreeSet<_> = tokens.iter().collect();
     assert_eq!(distinct.len(), tokens.len());
@@ -16,7 +16,7 @@ fn no_token_is_there_twice_and_each_has_bits_of_its_own() {
 }
 
 #[test]
-fn attention_sees_one_distance_and_no_other_in_the_whole_context() {
+fn attention_sees_exactly_one_distance_in_the_whole_context() {
     let agreement = |distance: usize| -> f32 {
         let pair = |pair: usize| {
             let angle = distance as f32 * frequency(pair);
@@ -41,7 +41,7 @@ fn attention_sees_one_distance_and_no_other_in_the_whole_context() {
 }
 
 #[test]
-fn the_template_in_the_file_leaves_exactly_the_room_that_attention_looks_back_over() {
+fn the_template_in_the_file_leaves_exactly_the_room_attention_looks_back_over() {
     assert_eq!(TEMPLATE.matches("ROOM").count(), 1);
     assert!(TEMPLATE.ends_with(&format!("{MESSAGE_START}{OPENING}{{% endif -%}}\n")));
     let file = file();
@@ -53,7 +53,7 @@ fn the_template_in_the_file_leaves_exactly_the_room_that_attention_looks_back_ov
 }
 
 #[test]
-fn a_file_of_another_template_or_cut_short_is_written_anew() {
+fn a_truncated_model_file_is_written_again() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("test-env");
     assert!(!is_ready(&folder));

@@ -12,7 +12,7 @@ fn an_empty_section_is_the_default() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_configuration_reads_back_equal() {
     let text = r#"
         model = "claude-sonnet-4-6"
         auth = "bearer"
@@ -34,7 +34,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_by_name_and_so_is_a_key_to_the_service() {
+fn unknown_keys_and_invalid_values_are_refused_by_name() {
     for (text, key) in [
         ("modle = \"x\"", "modle"),
         ("api_key = \"canary\"", "api_key"),
@@ -52,7 +52,7 @@ fn an_unknown_key_is_refused_by_name_and_so_is_a_key_to_the_service() {
 }
 
 #[test]
-fn the_key_is_written_nowhere() {
+fn the_api_key_is_never_written_out() {
     let mut config = AnthropicConfig::new("m");
     config.api_key = Some(Secret::new("sk-ant-canary"));
     let written = format!("{config:?} {}", toml::to_string(&config).unwrap());
@@ -60,7 +60,7 @@ fn the_key_is_written_nowhere() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn settings_that_cannot_work_are_refused() {
     assert_eq!(
         AnthropicConfig::new(" ").check(),
         Err(AnthropicError::NoModel)
@@ -83,7 +83,7 @@ fn what_cannot_work_is_refused() {
 }
 
 #[test]
-fn the_context_size_is_that_of_the_model_on_its_own_service_unless_it_is_said() {
+fn the_context_size_defaults_to_the_models_only_on_anthropics_own_service() {
     let mut config = AnthropicConfig::new("claude-sonnet-4-5");
     assert_eq!(config.context_tokens(), Some(200_000));
     for elsewhere in [
@@ -99,7 +99,7 @@ fn the_context_size_is_that_of_the_model_on_its_own_service_unless_it_is_said() 
 }
 
 #[test]
-fn thinking_goes_back_unsigned_to_models_of_others_behind_gateways_alone() {
+fn unsigned_thinking_is_accepted_only_from_other_vendors_models_behind_gateways() {
     for (base_url, model, expected) in [
         ("https://api.anthropic.com", "kimi-k3", false),
         ("https://gateway.example", "anthropic/claude-opus-5", false),

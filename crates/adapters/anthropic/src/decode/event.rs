@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_early_end_is_told_with_its_own_reason() {
+    fn each_early_stop_reason_is_explained() {
         assert_eq!(early_end("max_tokens"), None, "the usual one");
         for (reason, words) in [
             ("model_context_window_exceeded", "fills the model's context"),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_the_service_takes_are_strict_and_hold_nothing_that_it_refuses() {
+    fn supported_schemas_are_made_strict_and_unsupported_ones_are_not_native() {
         for property in [
             r#"{"type":"string"}"#,
             r##"{"$ref":"#/$defs/a"}"##,

@@ -53,7 +53,7 @@ async fn marks_of(request: &ModelRequest, cache: Cache) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn tools_instructions_and_the_last_two_turns_of_the_user_are_marked() {
+async fn tools_system_and_the_last_two_user_turns_are_cache_marked() {
     assert_eq!(
         marks_of(&conversation(0), Cache::FiveMinutes).await,
         ["/system/0", "/messages/0/content/0", "/tools/1"]
@@ -77,7 +77,7 @@ async fn tools_instructions_and_the_last_two_turns_of_the_user_are_marked() {
 }
 
 #[tokio::test]
-async fn a_mark_says_how_long() {
+async fn a_cache_mark_states_its_lifetime() {
     let body = body(&conversation(0), |config| config.cache = Cache::OneHour).await;
     let mark = json!({"type": "ephemeral", "ttl": "1h"});
     for place in ["/tools/1", "/system/0", "/messages/0/content/0"] {
@@ -93,7 +93,7 @@ fn sent_conversation(seen: &Seen) -> String {
 }
 
 #[tokio::test]
-async fn each_request_begins_with_the_one_before_it_byte_for_byte() {
+async fn each_request_starts_with_the_previous_one_byte_for_byte() {
     let server = Loopback::start(answer).await;
     let client = client(&server);
     let whole = conversation(4);
@@ -129,7 +129,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_is_sent_has_alternating_roles_content_and_at_most_four_marks(
+    fn any_request_has_alternating_roles_content_and_at_most_four_marks(
         numbers in prop::collection::vec(0_u8..8, 0..12),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -19,7 +19,7 @@ async fn subject() -> Subject {
 neuraxis_testkit::llm_client_suite!(subject().await);
 
 #[tokio::test]
-async fn what_the_server_counts_is_the_usage_and_the_prompt_is_the_sum_of_its_parts() {
+async fn usage_comes_from_the_server_and_the_prompt_is_the_sum_of_its_parts() {
     let server = Loopback::start(answer).await;
     for reply in both(&client(&server), &request("two calls")).await {
         let reply = reply.unwrap();
@@ -35,7 +35,7 @@ async fn what_the_server_counts_is_the_usage_and_the_prompt_is_the_sum_of_its_pa
 }
 
 #[tokio::test]
-async fn calls_one_after_the_other_use_one_connection() {
+async fn consecutive_calls_share_one_connection() {
     let server = Loopback::start(answer).await;
     let client = client(&server);
     for _ in 0..5 {

@@ -9,7 +9,7 @@ use neuraxis_testkit::streams::are_replies_or_errors;
 use crate::{client, respond, stream};
 
 #[tokio::test]
-async fn streams_are_replies_or_errors() {
+async fn every_stream_of_the_corpus_is_a_reply_or_an_error() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/messages");
     let ask = async |server: &Loopback| {
         let (client, request) = (client(server), request("hi"));

@@ -97,7 +97,7 @@ const DOCUMENTED: [(u16, &str, &str, LlmErrorKind); 17] = [
 ];
 
 #[tokio::test]
-async fn each_documented_error_is_its_kind() {
+async fn each_documented_error_maps_to_its_kind() {
     for (status, kind, message, expected) in DOCUMENTED {
         let error = json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": null});
         let body = error.to_string();
@@ -113,7 +113,7 @@ async fn each_documented_error_is_its_kind() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long_is_known_in_the_words_of_other_services() {
+async fn a_context_overflow_is_recognized_in_other_services_wording() {
     for (message, limit, needed) in [
         // MiniMax
         (
@@ -145,7 +145,7 @@ async fn a_conversation_that_is_too_long_is_known_in_the_words_of_other_services
 }
 
 #[tokio::test]
-async fn bodies_of_other_shapes_are_told_in_their_own_words() {
+async fn error_bodies_of_other_shapes_are_quoted_or_named() {
     for (status, headers, body, said) in [
         (
             413,
@@ -171,7 +171,7 @@ async fn bodies_of_other_shapes_are_told_in_their_own_words() {
 }
 
 #[tokio::test]
-async fn an_error_tells_how_the_service_calls_the_request() {
+async fn an_error_names_the_request_id() {
     let server = Loopback::start(|_| Answer::whole(500, "request-id: req_7", "{}")).await;
     for error in both(&client(&server), &request("hi")).await {
         let error = error.unwrap_err();
@@ -180,7 +180,7 @@ async fn an_error_tells_how_the_service_calls_the_request() {
 }
 
 #[tokio::test]
-async fn a_limit_tells_how_long_to_wait_and_one_on_money_not_to() {
+async fn a_rate_limit_carries_its_wait_and_a_spend_limit_is_quota_exhausted() {
     let limited = r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#;
     let spent = r#"{"type":"error","error":{"type":"rate_limit_error","message":"no",
         "details":{"error_code":"enforced_spend_limit_reached"}}}"#;
@@ -209,7 +209,7 @@ async fn a_limit_tells_how_long_to_wait_and_one_on_money_not_to() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_stream_is_what_its_type_says_and_tells_what_was_used() {
+async fn an_error_inside_a_stream_has_the_kind_of_its_type_and_keeps_the_usage() {
     for (kind, expected) in [
         ("overloaded_error", LlmErrorKind::server(None)),
         ("api_error", LlmErrorKind::server(None)),
@@ -240,7 +240,7 @@ async fn an_error_inside_a_stream_is_what_its_type_says_and_tells_what_was_used(
 }
 
 #[tokio::test]
-async fn of_a_reply_that_breaks_off_in_hidden_thinking_only_the_least_count_is_known() {
+async fn a_reply_cut_off_in_hidden_thinking_has_only_a_minimum_token_count() {
     let mut events = streamed(&message(&[redacted(), text("a")], "end_turn"));
     events.truncate(4);
     let server = Loopback::start(move |_| pieces(&named_events(&events))).await;
@@ -255,7 +255,7 @@ async fn of_a_reply_that_breaks_off_in_hidden_thinking_only_the_least_count_is_k
 }
 
 #[tokio::test]
-async fn an_error_in_place_of_a_message_is_what_it_says() {
+async fn an_error_body_with_status_200_is_an_error() {
     let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
     let server = Loopback::start(move |_| Answer::json(body)).await;
     for error in both(&client(&server), &request("hi")).await {
@@ -266,7 +266,7 @@ async fn an_error_in_place_of_a_message_is_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_form_of_replies_that_is_too_much_for_the_service_is_told_in_words_from_then_on() {
+async fn a_schema_too_complex_for_the_service_is_sent_as_text_from_then_on() {
     let schema =
         r#"{"type":"object","properties":{"x":{"type":["string","null"]}},"required":["x"]}"#;
     for said in [

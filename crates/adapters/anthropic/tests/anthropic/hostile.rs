@@ -31,7 +31,7 @@ async fn error_after_start(rest: &str) -> LlmErrorKind {
 }
 
 #[tokio::test]
-async fn bad_json_in_a_stream_and_whole_is_an_invalid_response() {
+async fn invalid_json_is_an_invalid_response_streamed_or_whole() {
     for json in ["{", "nonsense", "[1", "{\"type\":7}", "{}", "\"text\""] {
         let kind = error_after_start(&format!("data: {json}\n\n")).await;
         assert_eq!(kind, LlmErrorKind::InvalidResponse, "{json}");
@@ -44,7 +44,7 @@ async fn bad_json_in_a_stream_and_whole_is_an_invalid_response() {
 }
 
 #[tokio::test]
-async fn a_message_that_contradicts_itself_is_an_error() {
+async fn an_inconsistent_event_sequence_is_an_invalid_response() {
     let start = |index: i64, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
     let delta = |index: i64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
     let stop = |index: i64| json!({"type": "content_block_stop", "index": index});
@@ -79,7 +79,7 @@ async fn a_message_that_contradicts_itself_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_reply_of_endless_blocks_is_given_up() {
+async fn a_reply_with_too_many_blocks_is_aborted() {
     let block = |index: usize, block: &Value| json!({"type": "content_block_start", "index": index, "content_block": block});
     let texts: Vec<_> = (0..1_001).map(|index| block(index, &text(""))).collect();
     let calls: Vec<_> = (0..302)
@@ -110,7 +110,7 @@ async fn a_stream_that_ends_too_early_is_incomplete() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_utf_8_are_an_error() {
+async fn invalid_utf_8_is_an_invalid_response() {
     let mut bytes = named_events(&good()).into_bytes();
     let at = bytes.windows(4).position(|four| four == b"look").unwrap();
     bytes[at] = 0xff;
@@ -125,7 +125,7 @@ async fn bytes_that_are_not_utf_8_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_given_up() {
+async fn an_endless_line_is_aborted() {
     static X: [u8; 65_536] = [b'x'; 65_536];
     let server = Loopback::start(|_| {
         let start = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ".to_vec();
@@ -140,7 +140,7 @@ async fn a_line_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stalls_or_is_cut_ends_in_its_kind_of_error() {
+async fn a_stalled_stream_times_out_and_a_cut_one_is_incomplete() {
     let start = named_events(&good()[..5]);
     for (act, expected) in [
         (Act::Stall, LlmErrorKind::Timeout),
@@ -160,7 +160,7 @@ async fn a_stream_that_stalls_or_is_cut_ends_in_its_kind_of_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_sends_nothing_but_pings_is_given_up() {
+async fn a_server_that_only_sends_pings_times_out() {
     static PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
     let server = Loopback::start(|_| {
         let start = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec();
@@ -178,7 +178,7 @@ async fn a_server_that_sends_nothing_but_pings_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_page_a_packed_body_and_a_redirect_are_refused() {
+async fn an_html_page_a_compressed_body_and_a_redirect_are_refused() {
     for (status, headers, expected, said) in [
         (
             200,

@@ -14,7 +14,7 @@ use crate::{CANARY, client, config};
 const WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn models_are_listed_as_far_as_they_can_be_named() {
+async fn models_with_valid_names_are_listed() {
     let server = Loopback::start(|seen| {
         assert_eq!(seen.line, "GET /v1/models?limit=1000");
         assert!(seen.headers.contains("anthropic-version: 2023-06-01"));
@@ -29,7 +29,7 @@ async fn models_are_listed_as_far_as_they_can_be_named() {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_once_how_much_context_a_model_has() {
+async fn the_context_size_of_a_model_is_requested_once() {
     let server = Loopback::start(|seen| {
         assert_eq!(seen.line, "GET /v1/models/claude-opus-4-8");
         Answer::json(r#"{"id":"claude-opus-4-8","max_input_tokens":12345,"max_tokens":9}"#)
@@ -49,7 +49,7 @@ async fn a_server_is_asked_once_how_much_context_a_model_has() {
 }
 
 #[tokio::test]
-async fn a_gateway_is_asked_about_a_model_by_its_own_name_for_it() {
+async fn a_gateway_is_asked_about_the_model_by_its_configured_name() {
     let server = Loopback::start(|_| Answer::json(r#"{"max_input_tokens":12345}"#)).await;
     let mut config = config(&server);
     config.model = "anthropic/claude-sonnet-4.6:beta".to_owned();
@@ -63,7 +63,7 @@ async fn a_gateway_is_asked_about_a_model_by_its_own_name_for_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_tell_is_not_asked_again_and_one_that_is_not_there_is() {
+async fn an_unreported_context_size_is_requested_once_and_an_unsafe_model_name_never() {
     for answer in ["{}", "[]", "nonsense"] {
         let server = Loopback::start(move |_| Answer::json(answer)).await;
         let client = client(&server);
@@ -81,7 +81,7 @@ async fn a_server_that_does_not_tell_is_not_asked_again_and_one_that_is_not_ther
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_in_place_of_the_server() {
+async fn requests_go_through_the_configured_proxy() {
     let proxy = Loopback::start(|_| Answer::json(r#"{"data":[]}"#)).await;
     let mut config = AnthropicConfig::new("m");
     config.base_url = "http://models.example".to_owned();
@@ -95,7 +95,7 @@ async fn a_proxy_is_asked_in_place_of_the_server() {
 }
 
 #[test]
-fn what_cannot_be_reached_as_configured_is_named() {
+fn an_unreadable_ca_file_or_invalid_header_is_named() {
     let mut unreadable = AnthropicConfig::new("m");
     unreadable.ca_file = Some("/nowhere/ca.pem".into());
     let error = AnthropicClient::new(unreadable).unwrap_err();
@@ -122,7 +122,7 @@ fn connect(config: AnthropicConfig) -> Result<Connection, ConnectError> {
 }
 
 #[tokio::test]
-async fn a_table_without_a_model_can_be_asked_for_models_alone() {
+async fn a_configuration_without_a_model_can_only_list_models() {
     let server = Loopback::start(|seen| {
         assert!(seen.headers.contains(&format!("x-api-key: {CANARY}")));
         Answer::json(r#"{"data":[{"id":"claude-opus-5-5"}]}"#)
@@ -141,7 +141,7 @@ async fn a_table_without_a_model_can_be_asked_for_models_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table_is_blamed_on_its_key() {
+fn a_configuration_error_names_its_key() {
     for (key, text) in [
         ("betas", r#"betas = ["a\nb"]"#),
         ("version", r#"version = "\n""#),
@@ -157,7 +157,7 @@ fn what_is_wrong_with_a_table_is_blamed_on_its_key() {
 }
 
 #[tokio::test]
-async fn a_short_name_is_that_of_the_model_with_a_date() {
+async fn a_short_model_name_matches_the_same_model_with_a_date() {
     let server = Loopback::start(|_| Answer::json("{}")).await;
     let client = client(&server);
     for (asked, offered, expected) in [

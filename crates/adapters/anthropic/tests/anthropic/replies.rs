@@ -35,7 +35,7 @@ fn calls(reply: &Reply) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn blocks_keep_their_order_and_arguments_are_what_the_model_wrote() {
+async fn blocks_keep_their_order_and_arguments_stay_as_written() {
     let (content, stop) = content(true);
     for reply in replies(message(&content, stop)).await {
         let kinds: Vec<_> = reply
@@ -54,7 +54,7 @@ async fn blocks_keep_their_order_and_arguments_are_what_the_model_wrote() {
 }
 
 #[tokio::test]
-async fn arguments_that_came_whole_at_the_beginning_are_kept() {
+async fn arguments_sent_whole_in_the_start_event_are_used() {
     let mut events = streamed(&message(&[call(1, &json!({}))], "tool_use"));
     events[2]["content_block"]["input"] = json!({"at": "sky"});
     let reply = reply_to(events).await.unwrap();
@@ -62,7 +62,7 @@ async fn arguments_that_came_whole_at_the_beginning_are_kept() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_are_a_call_all_the_same() {
+async fn invalid_json_arguments_still_make_a_tool_call() {
     let blocks = [call(1, &json!({"at": "sky"})), call(2, &json!({}))];
     let mut events = streamed(&message(&blocks, "tool_use"));
     events[4]["delta"]["partial_json"] = json!("{{");
@@ -72,7 +72,7 @@ async fn arguments_that_are_no_json_are_a_call_all_the_same() {
 }
 
 #[tokio::test]
-async fn events_deltas_blocks_and_fields_that_are_not_known_are_skipped() {
+async fn unknown_events_deltas_and_blocks_are_skipped() {
     let blocks = [
         json!({"type": "hologram", "depth": 3}),
         text("Good day."),
@@ -95,7 +95,7 @@ async fn events_deltas_blocks_and_fields_that_are_not_known_are_skipped() {
 }
 
 #[tokio::test]
-async fn each_reason_to_stop_is_known_and_one_that_is_not_is_taken_for_an_early_end() {
+async fn each_stop_reason_maps_to_a_finish_and_unknown_ones_to_length() {
     for (reason, expected) in [
         ("end_turn", ReplyFinish::Stop),
         ("stop_sequence", ReplyFinish::Stop),
@@ -113,14 +113,14 @@ async fn each_reason_to_stop_is_known_and_one_that_is_not_is_taken_for_an_early_
 }
 
 #[tokio::test]
-async fn a_reply_with_calls_that_ended_its_turn_waits_for_them() {
+async fn a_reply_with_calls_that_ended_its_turn_finishes_with_tool_calls() {
     for reply in replies(message(&[call(1, &json!({}))], "end_turn")).await {
         assert_eq!(reply.finish, ReplyFinish::ToolCalls);
     }
 }
 
 #[tokio::test]
-async fn a_call_that_the_limit_cut_is_never_one_to_be_run() {
+async fn a_tool_call_cut_off_by_the_token_limit_is_never_runnable() {
     let mut events = streamed(&message(&[call(1, &json!({"at": "sky"}))], "max_tokens"));
     // Neither the block nor its arguments have an end.
     events.retain(|event| event["type"] != "content_block_stop");
@@ -134,7 +134,7 @@ async fn a_call_that_the_limit_cut_is_never_one_to_be_run() {
 }
 
 #[tokio::test]
-async fn an_end_without_content_is_an_answer() {
+async fn a_reply_without_content_is_an_empty_answer() {
     for reply in replies(message(&[], "end_turn")).await {
         assert_eq!((reply.parts.len(), reply.finish), (0, ReplyFinish::Stop));
     }
@@ -157,7 +157,7 @@ async fn a_refusal_is_an_error_with_its_category_even_after_some_text() {
 }
 
 #[tokio::test]
-async fn counts_that_are_told_several_times_are_not_added_up() {
+async fn repeated_token_counts_are_not_added_up() {
     let mut events = streamed(&message(&[text("a")], "end_turn"));
     let last = events.len() - 1;
     events.insert(
@@ -174,7 +174,7 @@ async fn counts_that_are_told_several_times_are_not_added_up() {
 }
 
 #[tokio::test]
-async fn thinking_that_is_kept_secret_and_not_counted_is_of_unknown_size() {
+async fn uncounted_hidden_thinking_has_an_unknown_token_count() {
     for hidden in [thinking(""), redacted()] {
         let mut hidden = message(&[hidden, text("a")], "end_turn");
         hidden["usage"]["output_tokens_details"] = Value::Null;
@@ -186,7 +186,7 @@ async fn thinking_that_is_kept_secret_and_not_counted_is_of_unknown_size() {
 }
 
 #[tokio::test]
-async fn a_server_that_counts_nothing_leaves_the_usage_unknown() {
+async fn missing_or_invalid_counts_leave_the_usage_unknown() {
     let mut uncounted = message(&[text("a")], "end_turn");
     uncounted["usage"] = json!({"input_tokens": -1, "output_tokens": null});
     for reply in replies(uncounted).await {
@@ -196,7 +196,7 @@ async fn a_server_that_counts_nothing_leaves_the_usage_unknown() {
 }
 
 #[tokio::test]
-async fn a_reply_in_pieces_of_any_size_is_the_same() {
+async fn a_reply_is_the_same_for_any_chunk_size() {
     let (content, stop) = content(true);
     let stream_of = named_events(&streamed(&message(&content, stop)));
     let mut replies = Vec::new();

@@ -51,7 +51,7 @@ fn everything() -> ModelRequest {
 }
 
 #[tokio::test]
-async fn a_request_looks_like_this() {
+async fn a_full_request_matches_its_snapshot() {
     let seen = sent(&everything(), |config| {
         config.thinking = Thinking::Adaptive;
         config.show_thinking = Some(ShownThinking::Summarized);
@@ -64,7 +64,7 @@ async fn a_request_looks_like_this() {
 }
 
 #[tokio::test]
-async fn the_least_request_looks_like_this() {
+async fn a_minimal_request_matches_its_snapshot() {
     let mut bodies = Vec::new();
     for cache in [Cache::FiveMinutes, Cache::OneHour, Cache::Off] {
         bodies.push(
@@ -77,7 +77,7 @@ async fn the_least_request_looks_like_this() {
 }
 
 #[tokio::test]
-async fn the_key_the_version_and_the_betas_are_headers_and_the_key_is_shown_nowhere() {
+async fn key_version_and_betas_are_sent_as_headers_and_the_key_is_never_shown() {
     let mut shown = String::new();
     let seen = sent(&request("hi"), |config| {
         config.betas = vec!["one-2026-01-01".to_owned(), "two".to_owned()];
@@ -103,7 +103,7 @@ async fn the_key_the_version_and_the_betas_are_headers_and_the_key_is_shown_nowh
 }
 
 #[tokio::test]
-async fn a_stream_is_asked_for() {
+async fn a_streamed_call_requests_a_stream() {
     let server = Loopback::start(answer).await;
     stream(&client(&server), &request("hi")).await.unwrap();
     let seen = server.seen();
@@ -116,7 +116,7 @@ async fn a_stream_is_asked_for() {
 }
 
 #[tokio::test]
-async fn the_most_tokens_of_a_reply_are_always_said_and_never_more_than_the_model_gives() {
+async fn max_tokens_is_always_sent_and_capped_at_the_models_maximum() {
     for (model, asked, expected) in [
         ("claude-opus-5-5", None, 32_000),
         ("claude-opus-5-5", Some(200_000), 128_000),
@@ -135,7 +135,7 @@ async fn the_most_tokens_of_a_reply_are_always_said_and_never_more_than_the_mode
 }
 
 #[tokio::test]
-async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
+async fn temperature_is_sent_only_to_models_that_accept_it_and_do_not_think() {
     let mut request = request("hi");
     request.temperature = Some(1.5);
     for (model, thinking, expected) in [
@@ -164,7 +164,7 @@ async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
 }
 
 #[tokio::test]
-async fn a_budget_for_thinking_leaves_room_for_the_answer() {
+async fn a_thinking_budget_leaves_room_for_the_answer() {
     for (model, budget, asked, expected, max_tokens) in [
         // A request's own maximum is for the answer.
         ("claude-sonnet-4-5", 4_096, Some(1_024), Some(4_096), 5_120),
@@ -202,7 +202,7 @@ async fn a_budget_for_thinking_leaves_room_for_the_answer() {
 }
 
 #[tokio::test]
-async fn a_model_that_thinks_as_it_sees_fit_has_room_for_a_short_answer() {
+async fn a_model_with_adaptive_thinking_has_room_for_a_short_answer() {
     let (unsaid, adaptive) = (Thinking::ModelDefault, Thinking::Adaptive);
     for (model, thinking, effort, asked, expected, max_tokens) in [
         // A request for a short answer is answered without thinking.
@@ -267,7 +267,7 @@ fn choosing(choice: ToolChoice) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn definitions_stay_whatever_the_choice() {
+async fn tool_definitions_are_sent_under_every_tool_choice() {
     let named = || ToolChoice::Named("look".parse().unwrap());
     for (choice, parallel, expected) in [
         (ToolChoice::Auto, None, Value::Null),
@@ -298,7 +298,7 @@ async fn definitions_stay_whatever_the_choice() {
 }
 
 #[tokio::test]
-async fn what_the_service_refuses_of_the_schema_of_a_tool_is_told_in_its_description() {
+async fn unsupported_parts_of_a_tool_schema_move_into_the_description() {
     let mut request = request("hi");
     let branches = r#"{"anyOf":[{"properties":{"id":{"type":"string"}},"required":["id"]}]}"#;
     let named = r#"{"type":"object","properties":{"$top":{"type":"integer"}}}"#;
@@ -328,7 +328,7 @@ async fn what_the_service_refuses_of_the_schema_of_a_tool_is_told_in_its_descrip
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_made_to_call_is_asked_in_words() {
+async fn a_model_that_cannot_be_forced_to_call_a_tool_is_asked_in_text() {
     for (choice, words) in [
         (ToolChoice::Required, "Call one of your tools now."),
         (
@@ -359,7 +359,7 @@ async fn a_model_that_cannot_be_made_to_call_is_asked_in_words() {
 }
 
 #[tokio::test]
-async fn a_model_with_a_budget_does_not_think_where_it_has_to_call() {
+async fn a_forced_tool_call_disables_budgeted_thinking() {
     let body = body(&choosing(ToolChoice::Required), |config| {
         config.model = "claude-sonnet-4-5".to_owned();
         config.thinking_budget = Some(2_048);
@@ -370,7 +370,7 @@ async fn a_model_with_a_budget_does_not_think_where_it_has_to_call() {
 }
 
 #[tokio::test]
-async fn a_tool_that_must_be_called_and_is_not_offered_is_refused_unsent() {
+async fn a_required_tool_that_is_not_offered_is_refused_without_sending() {
     let server = Loopback::start(answer).await;
     let request = choosing(ToolChoice::Named("other".parse().unwrap()));
     let error = respond(&client(&server), &request).await.unwrap_err();
@@ -379,7 +379,7 @@ async fn a_tool_that_must_be_called_and_is_not_offered_is_refused_unsent() {
 }
 
 #[tokio::test]
-async fn a_schema_that_the_service_cannot_hold_a_model_to_is_told_to_it() {
+async fn an_unsupported_reply_schema_is_sent_as_text() {
     let mut request = request("hi");
     request.reply_format = ReplyFormat::JsonSchema {
         name: "age".into(),
@@ -414,7 +414,7 @@ fn media(media_type: &str, source: MediaSource) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn images_and_documents_are_blocks() {
+async fn images_and_documents_are_sent_as_blocks() {
     let data = || MediaSource::Base64("aGk=".into());
     for (kind, block, expected) in [
         ("image/png", "image", "image/png"),
@@ -433,8 +433,7 @@ async fn images_and_documents_are_blocks() {
 }
 
 #[tokio::test]
-async fn media_that_the_protocol_has_no_form_for_is_refused_unsent_and_left_out_of_what_came_before()
- {
+async fn unsupported_media_is_refused_unsent_and_omitted_from_earlier_messages() {
     let server = Loopback::start(answer).await;
     for (kind, source) in [
         ("audio/wav", MediaSource::Base64("aGk=".into())),
@@ -459,7 +458,7 @@ async fn media_that_the_protocol_has_no_form_for_is_refused_unsent_and_left_out_
 }
 
 #[tokio::test]
-async fn nothing_of_a_request_is_lost_when_it_is_sent_again() {
+async fn a_request_sent_twice_is_identical() {
     let server = Loopback::start(answer).await;
     let client = AnthropicClient::new(config(&server)).unwrap();
     let request = everything();
@@ -472,7 +471,7 @@ async fn nothing_of_a_request_is_lost_when_it_is_sent_again() {
 }
 
 #[tokio::test]
-async fn what_a_tool_shows_is_a_block_of_its_result() {
+async fn media_in_a_tool_result_become_blocks_of_that_result() {
     let Message::Tool(mut result) = messages::result("c1", "camera", "\"taken\"") else {
         unreachable!("it is a result")
     };

@@ -30,7 +30,7 @@ async fn after_calls(client: &AnthropicClient) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn thinking_goes_back_as_it_came_and_the_results_in_one_message() {
+async fn thinking_is_returned_unchanged_and_results_share_one_message() {
     let server = Loopback::start(answer).await;
     let client = client(&server);
     let mut request = after_calls(&client).await;
@@ -66,7 +66,7 @@ async fn thinking_goes_back_as_it_came_and_the_results_in_one_message() {
 }
 
 #[tokio::test]
-async fn a_reply_is_kept_the_same_whether_it_streamed_or_not() {
+async fn a_stored_reply_is_the_same_streamed_or_whole() {
     let server = Loopback::start(answer).await;
     let client = client(&server);
     let request = request_of([Message::user("two calls")]);
@@ -76,7 +76,7 @@ async fn a_reply_is_kept_the_same_whether_it_streamed_or_not() {
 }
 
 #[tokio::test]
-async fn another_model_or_provider_gets_none_of_the_thinking() {
+async fn thinking_is_not_sent_to_another_model() {
     let server = Loopback::start(answer).await;
     let request = after_calls(&client(&server)).await;
     let mut other = config(&server);
@@ -96,7 +96,7 @@ async fn another_model_or_provider_gets_none_of_the_thinking() {
 }
 
 #[tokio::test]
-async fn what_another_provider_wrote_is_sent_without_its_ids_and_seals() {
+async fn replies_of_another_provider_are_sent_without_its_ids_and_signatures() {
     let foreign = ReasoningPart {
         text: "A secret thought.".to_owned(),
         signature: Some("theirs".to_owned()),
@@ -137,7 +137,7 @@ async fn what_another_provider_wrote_is_sent_without_its_ids_and_seals() {
 }
 
 #[tokio::test]
-async fn thinking_without_a_signature_does_not_go_back() {
+async fn thinking_without_a_signature_is_not_sent_back() {
     let unsigned = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
     let reply = message(&[unsigned, text("a")], "end_turn");
     let server = Loopback::start(move |seen| answer_with(&reply, seen)).await;
@@ -153,7 +153,7 @@ async fn thinking_without_a_signature_does_not_go_back() {
 }
 
 #[tokio::test]
-async fn thinking_that_a_model_behind_a_gateway_does_not_sign_goes_back_to_it() {
+async fn unsigned_thinking_of_a_gateway_model_is_sent_back_to_it() {
     let unsigned = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
     let reply = message(&[unsigned.clone(), call(1, &json!({}))], "tool_use");
     let server = Loopback::start(move |seen| answer_with(&reply, seen)).await;
@@ -172,7 +172,7 @@ async fn thinking_that_a_model_behind_a_gateway_does_not_sign_goes_back_to_it() 
 }
 
 #[tokio::test]
-async fn what_was_thought_about_words_of_one_request_does_not_go_back_where_it_is_bound_to_them() {
+async fn thinking_bound_to_request_specific_text_is_not_sent_back() {
     for (model, expected) in [("claude-opus-5-5", false), ("claude-opus-4-8", true)] {
         let (content, stop) = content(true);
         let reply = message(&content, stop);
@@ -225,7 +225,7 @@ fn turn_with_call(id: &str, thoughts: &[&str]) -> Message {
 }
 
 #[tokio::test]
-async fn a_model_with_a_budget_does_not_think_about_results_of_calls_that_it_did_not_think_about() {
+async fn budgeted_thinking_is_disabled_for_results_of_calls_made_without_thinking() {
     let result = |id| messages::result(id, "look", "1");
     let forced = || vec![Message::user("a"), turn_with_call("c1", &[]), result("c1")];
     let thought = || {
@@ -270,7 +270,7 @@ async fn a_model_with_a_budget_does_not_think_about_results_of_calls_that_it_did
 }
 
 #[tokio::test]
-async fn thinking_that_the_service_misses_in_a_turn_is_not_asked_for_from_then_on() {
+async fn thinking_is_disabled_once_the_service_rejects_a_turn_without_it() {
     let said = json!({"error": {"type": "invalid_request_error", "message":
         "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`"}});
     let said = said.to_string();
@@ -297,7 +297,7 @@ async fn thinking_that_the_service_misses_in_a_turn_is_not_asked_for_from_then_o
 }
 
 #[tokio::test]
-async fn a_block_that_is_not_known_goes_back_as_it_came() {
+async fn an_unknown_block_is_sent_back_unchanged() {
     let hologram = json!({"type": "hologram", "depth": 3, "data": {"a": [1, "é"]}});
     let reply = message(&[hologram.clone(), call(1, &json!({}))], "tool_use");
     let server = Loopback::start(move |seen| answer_with(&reply, seen)).await;
@@ -314,7 +314,7 @@ async fn a_block_that_is_not_known_goes_back_as_it_came() {
 }
 
 #[tokio::test]
-async fn neighbors_of_one_role_are_one_message_and_nothing_empty_is_sent() {
+async fn adjacent_messages_of_one_role_are_merged_and_empty_content_is_not_sent() {
     let nothing = Message::Assistant(AssistantMessage {
         parts: vec![Part::text(" \n")],
         model: None,
@@ -346,7 +346,7 @@ async fn neighbors_of_one_role_are_one_message_and_nothing_empty_is_sent() {
 }
 
 #[tokio::test]
-async fn the_user_always_has_the_last_word() {
+async fn the_last_message_is_always_the_users() {
     for messages in [
         vec![Message::user("a"), Message::assistant("b")],
         vec![Message::system("Only this.")],
@@ -398,7 +398,7 @@ async fn thinking_that_the_service_refuses_is_left_out_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_leaving_thinking_out_does_not_mend_is_told() {
+async fn a_refusal_that_persists_without_thinking_is_returned_as_an_error() {
     let said = json!({"error": {"type": "invalid_request_error", "message": "Invalid signature"}});
     let said = said.to_string();
     let server = Loopback::start(move |seen| match seen.body.contains("go on") {

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_id_has_the_same_name_all_over() {
+    fn the_same_id_gets_the_same_placeholder_everywhere() {
         let mut volatile = Volatile::default();
         let (one, other) = (
             "0190a000-0000-7000-8000-0000000000ff",

@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_shows_what_differs_and_little_around_it() {
+    fn a_comparison_shows_the_difference_with_little_context() {
         let shown = compare(&lines("a b c d e f g h"), &lines("a b c d X f g h"));
         assert_eq!(shown, "  c\n  d\n- e\n+ X\n  f\n  g");
     }
 
     #[test]
-    fn of_long_lines_is_shown_where_they_begin_to_differ() {
+    fn long_lines_are_shown_from_where_they_start_to_differ() {
         let line = |word: &str| vec![format!("{}{word}{}", "x".repeat(500), "y".repeat(500))];
         let shown = compare(&line("one"), &line("two"));
         let shown: Vec<&str> = shown.lines().collect();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_cannot_steer_a_terminal() {
+    fn a_comparison_escapes_terminal_control_characters() {
         assert_eq!(cut("a\u{1b}[2J", ""), "a\\u{1b}[2J");
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_an_end_ends_with_its_string_and_json_stays_json() {
+    fn an_unbounded_pattern_stops_at_the_end_of_its_json_string() {
         let text = r#"{ "a": "of CUST-1, today", "b": ["CUST-2"], "c": "{\"d\":\"CUST-3\",\"e\":1}", "f": 1.50 }"#;
         let clean = redactor(&["CUST-.*"]).text(text).into_owned();
         assert_eq!(
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_sees_through_the_escapes_of_json() {
+    fn a_pattern_matches_through_json_escapes() {
         let text = r#"{"a":"caf\u00e9 17"}"#;
         assert_eq!(redactor(&["café \\d+"]).text(text), r#"{"a":"[redacted]"}"#);
     }
 
     #[test]
-    fn a_long_number_that_matches_becomes_a_string_and_a_short_one_stays() {
+    fn a_matching_long_number_becomes_a_string_and_a_short_one_is_kept() {
         let text = r#"{"card":4111111111111111,"turn":4111,"list":[-4111111111111111,2]}"#;
         assert_eq!(
             redactor(&[r"4\d+"]).text(text),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_is_not_found_again_and_empty_matches_take_nothing_out() {
+    fn redacted_text_is_not_matched_again_and_empty_matches_are_ignored() {
         let greedy = redactor(&[r"\w+", "x*"]);
         let once = greedy.text("say open sesame").into_owned();
         assert_eq!(once, "[redacted] [redacted]");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_over_pieces_is_found_and_as_many_pieces_stay() {
+    fn a_match_across_pieces_is_redacted_and_the_piece_count_is_kept() {
         let mut pieces = [r#"{"a":"CU"#, r#"ST-1 and","#, r#""b":2}"#].map(str::to_owned);
         redactor(&["CUST-.*"]).pieces(&mut pieces.iter_mut().collect::<Vec<_>>());
         assert_eq!(pieces.concat(), r#"{"a":"[redacted]","b":2}"#);

@@ -23,7 +23,7 @@ fn fails(cassette_file: &CassetteFile, text: impl AsRef<[u8]>) -> CassetteError 
 }
 
 #[tokio::test]
-async fn a_file_cut_anywhere_is_an_error_that_says_where() {
+async fn a_cassette_cut_anywhere_is_an_error_that_names_the_line() {
     let cassette_file = cassette_file().await;
     let text = cassette_file.text();
     let (first, second) = (
@@ -82,7 +82,7 @@ async fn a_newer_file_is_refused_by_its_version_whatever_else_it_holds() {
 }
 
 #[tokio::test]
-async fn what_is_no_cassette_is_told_from_one() {
+async fn a_file_that_is_no_cassette_is_recognized() {
     let cassette_file = cassette_file().await;
     for text in ["", "\n", "hello", "{}", "[1]", "{\"cassette\":1}"] {
         let error = fails(&cassette_file, text);
@@ -98,7 +98,7 @@ async fn what_is_no_cassette_is_told_from_one() {
 }
 
 #[tokio::test]
-async fn a_merge_conflict_is_called_one_wherever_it_stands() {
+async fn a_merge_conflict_is_reported_on_any_line() {
     let cassette_file = cassette_file().await;
     let text = cassette_file.text();
     let lines: Vec<&str> = text.lines().collect();
@@ -115,7 +115,7 @@ async fn a_merge_conflict_is_called_one_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_line_that_cannot_be_there_is_named() {
+async fn an_invalid_line_is_named_with_its_reason() {
     let cassette_file = cassette_file().await;
     let text = cassette_file.text();
     let lines: Vec<&str> = text.lines().collect();
@@ -197,7 +197,7 @@ async fn a_line_that_cannot_be_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_parsers_complaint_repeats_no_secret_and_little_else() {
+async fn a_parse_error_repeats_no_secret_and_stays_short() {
     let cassette_file = cassette_file().await;
     let header = cassette_file.text().lines().next().unwrap().to_owned();
     let error = fails(
@@ -230,7 +230,7 @@ async fn a_file_larger_than_allowed_is_not_read() {
 }
 
 #[tokio::test]
-async fn requests_that_share_without_measure_are_refused() {
+async fn requests_that_expand_beyond_the_size_limit_are_refused() {
     let cassette_file = cassette_file().await;
     let text = cassette_file.text();
     let first = text.lines().nth(1).unwrap();
@@ -271,7 +271,7 @@ async fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_configuration_with_an_unknown_key_is_refused() {
+fn an_incomplete_or_unknown_configuration_is_refused() {
     let config: CassetteConfig =
         toml::from_str("file = 'a'\nspeed = 'instant'\nstrict = true").unwrap();
     assert!(config.strict);

@@ -10,7 +10,7 @@ use neuraxis_testkit::{Script, ScriptedModel, call_context, messages, reply, req
 use crate::support::{CassetteFile, options, stream};
 
 #[tokio::test(start_paused = true)]
-async fn a_file_is_readable_and_repeats_nothing() {
+async fn a_cassette_file_matches_its_snapshot() {
     let cassette_file = CassetteFile::new();
     let limited = LlmErrorKind::RateLimited {
         retry_after: Some(Duration::from_secs(2)),

@@ -135,7 +135,7 @@ impl Run {
 }
 
 #[tokio::test]
-async fn a_run_replays_its_model_calls_failed_attempts_first() {
+async fn a_run_replays_its_model_calls_including_failed_attempts() {
     let run = Run::whole();
     let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
     assert_eq!(cassette.len(), 3);
@@ -172,7 +172,7 @@ async fn a_run_replays_its_model_calls_failed_attempts_first() {
 }
 
 #[tokio::test]
-async fn a_cassette_of_a_run_is_saved_and_read_like_any_other() {
+async fn a_cassette_made_from_a_run_is_saved_and_reopened() {
     let run = Run::whole();
     let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
     let cassette_file = CassetteFile::new();
@@ -200,7 +200,7 @@ async fn a_cassette_of_a_run_is_saved_and_read_like_any_other() {
 }
 
 #[test]
-fn a_model_has_the_context_that_its_agent_was_given_and_so_it_has_in_the_file() {
+fn the_context_size_of_the_agent_is_kept_in_the_cassette() {
     let mut run = Run::start(Some(8_000), None);
     let call = run.model_call();
     run.replies(&call, 1, reply::text("Blue."));
@@ -214,7 +214,7 @@ fn a_model_has_the_context_that_its_agent_was_given_and_so_it_has_in_the_file() 
 }
 
 #[tokio::test]
-async fn a_call_is_found_with_no_longer_reply_than_the_context_of_its_model_leaves() {
+async fn a_call_with_a_shortened_reply_limit_matches_its_recording() {
     let mut run = Run::start(Some(1_000), Some(1_000));
     let call = run.model_call();
     let asked = run.tree.with_shorter_reply(&call, 1_000).unwrap().request;
@@ -227,7 +227,7 @@ async fn a_call_is_found_with_no_longer_reply_than_the_context_of_its_model_leav
 }
 
 #[test]
-fn a_run_that_is_still_open_gives_what_it_has() {
+fn an_open_run_yields_the_calls_recorded_so_far() {
     let mut run = Run::whole();
     // Cut before the step of the last reply: what that step recorded is at the end.
     let last = run
@@ -241,7 +241,7 @@ fn a_run_that_is_still_open_gives_what_it_has() {
 }
 
 #[test]
-fn records_that_do_not_follow_from_each_other_are_refused() {
+fn inconsistent_run_records_are_refused() {
     let run = Run::whole();
     for (history, records) in [
         (Transcript::default(), run.records.as_slice()),

@@ -8,7 +8,7 @@ use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request, requ
 use crate::support::{CassetteFile, open, options, stream, write};
 
 #[tokio::test]
-async fn a_file_that_would_become_too_large_ends_whole() {
+async fn a_recording_that_reaches_its_size_limit_stays_readable() {
     let cassette_file = CassetteFile::new();
     let mut options = options();
     options.max_bytes = 2_000;
@@ -30,7 +30,7 @@ async fn a_file_that_would_become_too_large_ends_whole() {
 }
 
 #[tokio::test]
-async fn a_recording_that_ends_before_its_first_exchange_leaves_no_file() {
+async fn a_recording_that_fails_before_its_first_exchange_leaves_no_file() {
     let cassette_file = CassetteFile::new();
     for _ in 0..2 {
         let mut options = options();
@@ -46,7 +46,7 @@ async fn a_recording_that_ends_before_its_first_exchange_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_recorded() {
+async fn images_repeated_in_each_request_replay_within_the_recorded_size() {
     let cassette_file = CassetteFile::new();
     let (recording, client) = cassette_file.record(ScriptedModel::always(reply::text("a cat")));
     let asked = |number: u32| {
@@ -68,7 +68,7 @@ async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_re
 }
 
 #[tokio::test]
-async fn a_recording_whose_requests_would_share_more_than_is_read_ends_whole() {
+async fn a_recording_stops_before_shared_content_exceeds_the_read_limit() {
     let cassette_file = CassetteFile::new();
     let mut options = options();
     options.max_bytes = 60_000;
@@ -91,7 +91,7 @@ async fn a_recording_whose_requests_would_share_more_than_is_read_ends_whole() {
 }
 
 #[tokio::test]
-async fn an_exchange_that_is_too_large_to_keep_is_not_recorded() {
+async fn an_oversized_exchange_is_not_recorded() {
     let cassette_file = CassetteFile::new();
     let (recording, client) = cassette_file.record(ScriptedModel::always(
         Script::from(reply::text("x".repeat(40 << 20))).split(1 << 20),
@@ -105,7 +105,7 @@ async fn an_exchange_that_is_too_large_to_keep_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_there_stays_unless_it_is_to_be_replaced() {
+async fn an_existing_file_is_kept_unless_replacement_is_requested() {
     let cassette_file = CassetteFile::new();
     write(&cassette_file.path(), "precious");
     let error = Recording::create(cassette_file.path(), options()).unwrap_err();
@@ -136,7 +136,7 @@ async fn a_file_is_readable_by_its_owner_only() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_recording_whose_first_line_has_no_room_on_the_disk_is_not_made() {
+async fn a_recording_that_cannot_write_its_first_line_is_not_created() {
     let mut options = options();
     options.existing = ExistingFile::Replace;
     let error = Recording::create("/dev/full", options).unwrap_err();
@@ -147,7 +147,7 @@ async fn a_recording_whose_first_line_has_no_room_on_the_disk_is_not_made() {
 }
 
 #[tokio::test]
-async fn what_is_finished_is_in_the_file_before_the_recording_ends() {
+async fn a_finished_exchange_is_on_disk_before_the_recording_ends() {
     let cassette_file = CassetteFile::new();
     let (_recording, client) = cassette_file.record(ScriptedModel::always(reply::text("safe")));
     client
@@ -166,7 +166,7 @@ async fn what_is_finished_is_in_the_file_before_the_recording_ends() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_once_a_recording_is_finished() {
+async fn nothing_is_written_after_a_recording_is_finished() {
     let cassette_file = CassetteFile::new();
     let (recording, client) = cassette_file.record(ScriptedModel::always(reply::text("late")));
     let ctx = call_context();

@@ -53,7 +53,7 @@ fn of_run(run: u64, result: &str) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn requests_may_come_in_another_order() {
+async fn requests_replay_in_any_order() {
     let cassette_file = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
     let client = open(&cassette_file.strict()).client(Role::REASONING);
     assert_eq!(ask(&client, &request("two")).await, "2");
@@ -61,7 +61,7 @@ async fn requests_may_come_in_another_order() {
 }
 
 #[tokio::test]
-async fn the_same_request_gets_its_recordings_in_order() {
+async fn a_repeated_request_replays_its_recordings_in_order() {
     let cassette_file = recorded(&[(request("one"), "1"), (request("one"), "2")]).await;
     let cassette = cassette_file.open();
     let client = cassette.client(Role::REASONING);
@@ -77,7 +77,7 @@ async fn the_same_request_gets_its_recordings_in_order() {
 }
 
 #[tokio::test]
-async fn a_strict_replay_plays_each_recording_once_and_all() {
+async fn a_strict_replay_requires_each_recording_exactly_once() {
     let cassette_file = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
     let cassette = open(&cassette_file.strict());
     let client = cassette.client(Role::REASONING);
@@ -113,7 +113,7 @@ async fn a_strict_replay_plays_each_recording_once_and_all() {
 }
 
 #[tokio::test]
-async fn a_replay_that_is_not_strict_finishes_with_recordings_unused() {
+async fn a_replay_that_is_not_strict_may_leave_recordings_unused() {
     let cassette_file = recorded(&[(request("one"), "1")]).await;
     let cassette = cassette_file.open();
     assert_eq!(cassette.unused().len(), 1);
@@ -121,7 +121,7 @@ async fn a_replay_that_is_not_strict_finishes_with_recordings_unused() {
 }
 
 #[tokio::test]
-async fn another_run_with_other_ids_and_times_is_the_same_conversation() {
+async fn a_run_with_other_ids_and_times_matches_its_recording() {
     let cassette_file =
         recorded(&[(of_run(1, r#"{"time":"2026-11-22T04:16:45Z"}"#), "four")]).await;
     let client = open(&cassette_file.strict()).client(Role::REASONING);
@@ -130,7 +130,7 @@ async fn another_run_with_other_ids_and_times_is_the_same_conversation() {
 }
 
 #[tokio::test]
-async fn of_recordings_that_differ_in_times_alone_the_exact_one_answers() {
+async fn an_exact_match_is_preferred_among_recordings_that_differ_only_in_times() {
     let at = |time: &str| request(format!("It is {time}. Hello!"));
     let cassette_file = recorded(&[
         (at("2026-11-22T04:16:45Z"), "1"),
@@ -143,7 +143,7 @@ async fn of_recordings_that_differ_in_times_alone_the_exact_one_answers() {
 }
 
 #[tokio::test]
-async fn results_count_unless_they_are_to_be_ignored() {
+async fn tool_results_must_match_unless_configured_to_be_ignored() {
     let cassette_file = recorded(&[(of_run(1, r#"{"cpu":3}"#), "idle")]).await;
     let client = cassette_file.open().client(Role::REASONING);
     let other = of_run(1, r#"{"cpu":97}"#);
@@ -162,7 +162,7 @@ async fn results_count_unless_they_are_to_be_ignored() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
+async fn an_unrecorded_request_shows_the_closest_recording_and_the_difference() {
     let say = |text: &str| {
         request_of([
             Message::system("You are brief.\nYou are kind."),
@@ -195,7 +195,7 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
 }
 
 #[tokio::test]
-async fn roles_are_kept_apart() {
+async fn recordings_of_different_roles_are_separate() {
     let cassette_file = CassetteFile::new();
     let recording = Recording::create(cassette_file.path(), options()).unwrap();
     for (role, text) in [(Role::ROUTER, "quick"), (Role::CODING, "code")] {
@@ -226,7 +226,7 @@ async fn roles_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn its_info_names_the_recorded_model_and_says_that_it_is_a_recording() {
+async fn the_client_info_names_the_recorded_model_and_notes_the_recording() {
     let cassette_file = recorded(&[(request("one"), "1")]).await;
     let info = cassette_file.open().client(Role::REASONING).info();
     assert_eq!(info.model.to_string(), "testkit/scripted");
@@ -238,7 +238,7 @@ async fn its_info_names_the_recorded_model_and_says_that_it_is_a_recording() {
 }
 
 #[tokio::test]
-async fn its_info_has_the_context_of_the_recorded_model_as_far_as_it_was_known() {
+async fn the_client_info_has_the_latest_recorded_context_size() {
     let cassette_file = CassetteFile::new();
     let model = ScriptedModel::always(reply::text("1")).with_context_when_asked(2_048);
     let (recording, client) = cassette_file.record(model);
@@ -252,7 +252,7 @@ async fn its_info_has_the_context_of_the_recorded_model_as_far_as_it_was_known()
 }
 
 #[tokio::test]
-async fn an_empty_cassette_refuses_everything() {
+async fn an_empty_cassette_refuses_every_request() {
     let cassette_file = recorded(&[]).await;
     let client = cassette_file.open().client(Role::REASONING);
     let error = client

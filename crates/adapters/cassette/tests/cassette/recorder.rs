@@ -11,7 +11,7 @@ use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
 use crate::support::{CassetteFile, open, stream};
 
 #[tokio::test(start_paused = true)]
-async fn pieces_pass_through_as_they_come() {
+async fn stream_pieces_pass_through_as_they_arrive() {
     let cassette_file = CassetteFile::new();
     let script = Script::from(reply::text("abcd"))
         .split(2)
@@ -29,7 +29,7 @@ async fn pieces_pass_through_as_they_come() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_given_up_is_recorded_as_far_as_it_came() {
+async fn an_abandoned_stream_is_recorded_up_to_where_it_was_dropped() {
     let cassette_file = CassetteFile::new();
     let (recording, client) = cassette_file.record(ScriptedModel::always(
         Script::from(reply::text("abcdef")).split(2),
@@ -57,7 +57,7 @@ async fn a_stream_that_is_given_up_is_recorded_as_far_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_while_it_waits_is_recorded_as_given_up() {
+async fn a_call_abandoned_while_waiting_replays_as_incomplete() {
     let cassette_file = CassetteFile::new();
     let (recording, client) = cassette_file.record(ScriptedModel::always(Script::hanging()));
     assert!(
@@ -85,7 +85,7 @@ async fn a_call_that_is_given_up_while_it_waits_is_recorded_as_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_left_after_its_end_was_whole() {
+async fn a_stream_dropped_after_its_final_piece_is_recorded_whole() {
     let cassette_file = CassetteFile::new();
     let (recording, client) = cassette_file.record(ScriptedModel::always(reply::text("abc")));
     let mut left = client
@@ -106,7 +106,7 @@ async fn a_stream_left_after_its_end_was_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
+async fn concurrent_calls_are_recorded_and_replayed_separately() {
     let cassette_file = CassetteFile::new();
     let model = ScriptedModel::answering(|request| {
         let asked = request.messages.messages()[0].text();
@@ -140,7 +140,7 @@ async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_request_from_many_tasks_gets_each_recording_once() {
+async fn identical_requests_from_many_tasks_each_get_one_recording() {
     let cassette_file = CassetteFile::new();
     let model = (0..50).fold(ScriptedModel::new(), |model, number| {
         model.then(reply::text(number.to_string()))
@@ -175,7 +175,7 @@ async fn the_same_request_from_many_tasks_gets_each_recording_once() {
 }
 
 #[tokio::test]
-async fn its_info_is_that_of_the_model() {
+async fn the_recording_client_has_the_info_of_its_model() {
     let cassette_file = CassetteFile::new();
     let (_, client) = cassette_file.record(ScriptedModel::new());
     assert_eq!(client.info(), ScriptedModel::new().info());

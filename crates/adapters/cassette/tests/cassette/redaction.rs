@@ -90,7 +90,7 @@ fn holds(text: &str, canary: &str) -> bool {
 }
 
 #[tokio::test]
-async fn no_canary_reaches_the_file_wherever_it_stands() {
+async fn no_secret_reaches_the_file_from_anywhere_in_an_exchange() {
     for canary in CANARIES {
         let cassette_file = CassetteFile::new();
         let failed = LlmError::new(LlmErrorKind::Unauthorized, format!("bad key {canary}"));
@@ -113,7 +113,7 @@ async fn no_canary_reaches_the_file_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_request_with_its_secret_finds_its_recording() {
+async fn a_request_with_a_redacted_secret_finds_its_recording() {
     let canary = CANARIES[0];
     let cassette_file = CassetteFile::new();
     let (recording, client) =
@@ -135,8 +135,7 @@ async fn a_request_with_its_secret_finds_its_recording() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_json_on_several_lines_finds_its_recording_though_a_pattern_matches_a_line()
-{
+async fn multi_line_json_finds_its_recording_if_a_pattern_matches_a_single_line() {
     let pattern = regex::Regex::new(r"\d{5}").unwrap();
     let redactor = Redactor::default().with_patterns([pattern]);
     let options = RecordingOptions::new(START).redactor(redactor.clone());
@@ -153,7 +152,7 @@ async fn a_text_that_is_json_on_several_lines_finds_its_recording_though_a_patte
 }
 
 #[tokio::test]
-async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
+async fn a_secret_equal_to_a_word_of_the_format_leaves_the_file_readable() {
     let year = START.to_string()[..4].to_owned();
     let words = [
         "text",
@@ -194,7 +193,7 @@ async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
 }
 
 #[tokio::test]
-async fn a_secret_that_only_a_tool_repeats_is_none_that_a_replay_depends_on() {
+async fn a_replay_does_not_depend_on_a_secret_that_only_a_tool_result_contains() {
     for (said, expected) in [("hello", false), ("canary-value-1", true)] {
         let cassette_file = CassetteFile::new();
         let (recording, client) =
@@ -234,7 +233,7 @@ async fn a_comparison_shows_no_secret() {
 }
 
 #[tokio::test]
-async fn what_only_seems_a_secret_at_the_edge_of_a_piece_stays() {
+async fn text_that_resembles_a_secret_at_a_piece_boundary_is_kept() {
     let cassette_file = CassetteFile::new();
     let text = "the desk-organizers and the task-managers";
     let (recording, client) = cassette_file.record(ScriptedModel::always(
@@ -250,7 +249,7 @@ async fn what_only_seems_a_secret_at_the_edge_of_a_piece_stays() {
 }
 
 #[tokio::test]
-async fn provider_state_stays_out_if_told_so() {
+async fn provider_state_is_dropped_on_request() {
     let cassette_file = CassetteFile::new();
     let mut options = options();
     options.provider_state = StatePolicy::Drop;

@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_replay_gives_what_was_recorded(
+    fn a_replay_returns_what_was_recorded(
         exchanges in prop::collection::vec((any_request(), script(), any::<bool>()), 1..5),
     ) {
         runtime().block_on(async {
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_in_any_state_is_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
+    fn a_corrupted_file_is_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
         runtime().block_on(async {
             let cassette_file = CassetteFile::new();
             let (recording, recorder) = cassette_file.record(ScriptedModel::always(neuraxis_testkit::reply::reasoned("a\nb", "c")));
@@ -206,7 +206,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn arguments_nested_without_end_are_recorded_and_replayed() {
+async fn deeply_nested_arguments_are_recorded_and_replayed() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
     let cassette_file = CassetteFile::new();
     let calls = neuraxis_testkit::reply::calls([("look", deep.as_str())]);

@@ -24,7 +24,7 @@ async fn cassette_file() -> CassetteFile {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_recorded_speed_each_piece_comes_when_it_came() {
+async fn at_recorded_speed_each_piece_arrives_at_its_recorded_time() {
     let cassette_file = cassette_file().await;
     let mut config = cassette_file.config();
     config.speed = Speed::Recorded;
@@ -42,7 +42,7 @@ async fn at_recorded_speed_each_piece_comes_when_it_came() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_once_means_without_waiting() {
+async fn at_instant_speed_a_replay_does_not_wait() {
     let client = cassette_file().await.open().client(Role::REASONING);
     let reply = client
         .respond(&request("hello"), &call_context())
@@ -51,7 +51,7 @@ async fn at_once_means_without_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_its_time_can_be_cancelled() {
+async fn a_replay_waiting_for_its_next_piece_can_be_cancelled() {
     let cassette_file = cassette_file().await;
     let mut config = cassette_file.config();
     config.speed = Speed::Recorded;

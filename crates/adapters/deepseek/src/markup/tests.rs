@@ -72,7 +72,7 @@ fn complaint(written: &str) -> String {
 }
 
 #[test]
-fn a_call_that_was_written_as_text_is_made_and_never_shown() {
+fn a_tool_call_written_as_text_becomes_a_call_and_is_never_shown() {
     let reply = reply(&["Let me see.\n\n", LEAK]).unwrap();
     assert_eq!(reply.text(), "Let me see.\n\n");
     assert_eq!(reply.finish, ReplyFinish::ToolCalls);
@@ -83,7 +83,7 @@ fn a_call_that_was_written_as_text_is_made_and_never_shown() {
 }
 
 #[test]
-fn every_spelling_of_the_markup_is_known() {
+fn every_spelling_of_the_markup_is_recognized() {
     for (from, to) in [
         ("tool_calls", "function_calls"),
         ("｜", "|"),
@@ -100,7 +100,7 @@ fn every_spelling_of_the_markup_is_known() {
 }
 
 #[test]
-fn several_calls_keep_their_order_and_their_values_their_type() {
+fn several_written_calls_keep_their_order_and_value_types() {
     let invoke = |name: &str, parameters: &str| {
         format!("<｜DSML｜invoke name=\"{name}\">{parameters}</｜DSML｜invoke>")
     };
@@ -128,7 +128,7 @@ fn several_calls_keep_their_order_and_their_values_their_type() {
 }
 
 #[test]
-fn markup_that_cannot_be_read_is_an_invalid_response_and_no_half_of_a_call_is_made() {
+fn unreadable_markup_is_an_invalid_response_and_makes_no_partial_call() {
     for (written, expected) in [
         (
             LEAK.replace("</｜DSML｜tool_calls>", ""),
@@ -157,7 +157,7 @@ fn markup_that_cannot_be_read_is_an_invalid_response_and_no_half_of_a_call_is_ma
 }
 
 #[test]
-fn a_call_that_was_cut_anywhere_is_never_made() {
+fn a_written_call_cut_anywhere_is_never_made() {
     for (cut, _) in LEAK.char_indices() {
         let reply = reply(&[&LEAK[..cut]]);
         assert!(reply.is_err() || cut < LONGEST_OPENING, "cut at {cut}");
@@ -166,7 +166,7 @@ fn a_call_that_was_cut_anywhere_is_never_made() {
 }
 
 #[test]
-fn calls_that_came_both_ways_are_made_neither_way() {
+fn written_and_native_calls_in_one_reply_are_an_invalid_response() {
     let call = ReplyDelta::ToolCall {
         block: BlockIndex(1),
         provider_id: None,
@@ -178,7 +178,7 @@ fn calls_that_came_both_ways_are_made_neither_way() {
 }
 
 #[test]
-fn markup_without_end_is_cut_off() {
+fn endless_markup_is_aborted() {
     let piece = "<|DSML|".repeat(MAX_WRITTEN / 14);
     let error = reply(&[&piece, &piece, &piece]).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
@@ -195,7 +195,7 @@ fn markup_without_end_is_cut_off() {
 }
 
 #[test]
-fn a_text_made_to_take_long_does_not() {
+fn hostile_text_is_scanned_in_reasonable_time() {
     // Scanning the rest of the text from each possible start would take hours.
     for hostile in ["<", "<|", "<||||||||", "<|DSML", "</"] {
         let text = hostile.repeat(4 * 1024 * 1024 / hostile.len());
@@ -206,7 +206,7 @@ fn a_text_made_to_take_long_does_not() {
 }
 
 #[test]
-fn what_only_looks_like_it_passes_unharmed_and_at_once() {
+fn text_that_only_resembles_markup_passes_unchanged_and_undelayed() {
     for ordinary in [
         "a < b, c <| d, e <｜ f",
         "<|im_end|> and <｜end▁of▁sentence｜>",
@@ -221,7 +221,7 @@ fn what_only_looks_like_it_passes_unharmed_and_at_once() {
 }
 
 #[test]
-fn an_end_that_may_be_a_beginning_is_held_only_until_it_is_known() {
+fn a_possible_start_of_markup_is_held_only_until_it_is_decided() {
     let mut filter = MarkupFilter::default();
     let mut out = VecDeque::new();
     let mut push = |piece: &str| {
@@ -237,7 +237,7 @@ fn an_end_that_may_be_a_beginning_is_held_only_until_it_is_known() {
 }
 
 #[test]
-fn an_end_that_was_held_is_shown_with_the_end() {
+fn held_text_is_emitted_at_the_end() {
     assert_eq!(reply(&["1 <", "|DSML"]).unwrap().text(), "1 <|DSML");
     let other = ReplyDelta::Text {
         block: BlockIndex(2),
@@ -248,7 +248,7 @@ fn an_end_that_was_held_is_shown_with_the_end() {
 }
 
 #[test]
-fn a_reply_of_nothing_is_an_invalid_response_unless_it_was_cut_short() {
+fn an_empty_reply_is_an_invalid_response_unless_it_was_cut_short() {
     let nothing = complaint(" \n");
     assert!(nothing.contains("is empty"), "{nothing}");
     let thought = ReplyDelta::Reasoning {
@@ -262,7 +262,7 @@ fn a_reply_of_nothing_is_an_invalid_response_unless_it_was_cut_short() {
 }
 
 #[test]
-fn a_reply_that_was_cut_short_keeps_saying_so() {
+fn a_reply_cut_short_keeps_its_length_finish() {
     let cut = end_of(ReplyFinish::Length, Usage::default());
     let reply = assembled([text(LEAK), cut]).unwrap();
     assert_eq!(reply.finish, ReplyFinish::Length);

@@ -24,7 +24,7 @@ fn piece(delta: &serde_json::Value) -> String {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_an_invalid_response() {
+async fn an_unreadable_reply_is_an_invalid_response() {
     let call = |index: usize, id: &str, name: &str| json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
     let calls = |calls: &[serde_json::Value]| piece(&json!({ "tool_calls": calls }));
     let text = piece(&json!({"content": "Hi"}));
@@ -53,7 +53,7 @@ async fn what_cannot_be_read_is_an_invalid_response() {
 }
 
 #[tokio::test]
-async fn a_page_or_a_packed_body_is_called_what_it_is() {
+async fn an_html_page_or_compressed_body_is_named_as_such() {
     for (headers, expected) in [
         ("content-type: text/html", "text/html"),
         (
@@ -71,7 +71,7 @@ async fn a_page_or_a_packed_body_is_called_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_stream_that_comes_byte_by_byte_or_with_other_line_ends_is_the_same() {
+async fn a_stream_is_read_the_same_byte_by_byte_and_with_any_line_ending() {
     let pieces = [
         json!({"reasoning_content": "Hé 🦀"}),
         json!({"content": "1 <"}),

@@ -20,7 +20,7 @@ async fn subject() -> Subject {
 neuraxis_testkit::llm_client_suite!(subject().await);
 
 #[tokio::test]
-async fn reasoning_comes_apart_from_the_text_and_what_was_used_is_measured() {
+async fn reasoning_is_separate_from_text_and_usage_is_measured() {
     let server = Loopback::start(chat).await;
     for reply in both(&client(&server), &request("hello")).await {
         let reply = reply.unwrap();
@@ -34,7 +34,7 @@ async fn reasoning_comes_apart_from_the_text_and_what_was_used_is_measured() {
 }
 
 #[tokio::test]
-async fn calls_come_in_order_with_the_ids_of_the_service() {
+async fn tool_calls_keep_their_order_and_provider_ids() {
     let server = Loopback::start(chat).await;
     for reply in both(&client(&server), &request("two calls")).await {
         let reply = reply.unwrap();

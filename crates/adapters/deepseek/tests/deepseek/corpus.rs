@@ -20,7 +20,7 @@ async fn reply(pieces: &[String]) -> Result<Reply, LlmError> {
 }
 
 #[tokio::test]
-async fn texts_of_any_markup_are_read_the_same_whole_and_letter_by_letter() {
+async fn markup_of_the_corpus_is_read_the_same_whole_and_character_by_character() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/markup");
     let (mut replies, mut errors) = (0, 0);
     for entry in std::fs::read_dir(folder).unwrap() {

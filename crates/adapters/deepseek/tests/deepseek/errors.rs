@@ -112,7 +112,7 @@ async fn each_documented_error_has_its_kind() {
 }
 
 #[tokio::test]
-async fn a_service_that_says_when_to_come_back_is_heard() {
+async fn retry_after_of_the_service_is_honored() {
     for (status, headers) in [(429, "retry-after: 7"), (503, "retry-after: 7")] {
         for error in errors(status, headers, "busy".to_owned()).await {
             assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
@@ -121,7 +121,7 @@ async fn a_service_that_says_when_to_come_back_is_heard() {
 }
 
 #[tokio::test]
-async fn the_key_shows_in_no_error() {
+async fn no_error_shows_the_api_key() {
     let body = json!({"error": {"message": format!("Authentication Fails, Your api key: {} is invalid", crate::CANARY)}});
     for error in errors(401, "content-type: application/json", body.to_string()).await {
         assert_eq!(error.kind, LlmErrorKind::Unauthorized);
@@ -130,7 +130,7 @@ async fn the_key_shows_in_no_error() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_stream_is_what_it_says() {
+async fn an_error_inside_a_stream_has_the_kind_of_its_message() {
     const STREAM: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hal\"}}]}\n\n\
 data: {\"error\":{\"message\":\"Insufficient Balance\",\"type\":\"unknown_error\",\"param\":null,\"code\":\"invalid_request_error\"}}\n\n";
     let server = Loopback::start(|_| Answer::events([STREAM.as_bytes()])).await;
@@ -141,7 +141,7 @@ data: {\"error\":{\"message\":\"Insufficient Balance\",\"type\":\"unknown_error\
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_is_a_connection_error() {
+async fn an_unreachable_service_is_a_connection_error() {
     let server = Loopback::start(|_| Answer::nothing()).await;
     let client = client(&server);
     drop(server);

@@ -10,7 +10,7 @@ use crate::client;
 const SECONDS: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn the_models_are_listed_as_the_service_lists_them() {
+async fn valid_model_names_are_listed_in_the_order_of_the_service() {
     const LIST: &str = r#"{"object":"list","data":[{"id":"deepseek-v4-pro","object":"model","owned_by":"deepseek"},{"id":"bad\u001b[2J"},{"id":""},{"id":"deepseek-flash"}]}"#;
     let server = Loopback::start(|_| Answer::json(LIST)).await;
     let models = client(&server).models(SECONDS).await.unwrap();
@@ -22,7 +22,7 @@ async fn the_models_are_listed_as_the_service_lists_them() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_or_another_service_is_an_error() {
+async fn listing_models_fails_with_a_wrong_key_or_an_unknown_answer() {
     let server = Loopback::start(|_| Answer::whole(401, "x: y", "Authentication Fails")).await;
     let error = client(&server).models(SECONDS).await.unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Unauthorized);
@@ -34,7 +34,7 @@ async fn a_wrong_key_or_another_service_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_service_that_does_not_answer_holds_nobody_up() {
+async fn a_service_that_does_not_answer_times_out() {
     let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
     let soon = Duration::from_millis(50);
     let error = client(&server).models(soon).await.unwrap_err();

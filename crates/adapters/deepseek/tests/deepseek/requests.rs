@@ -91,13 +91,13 @@ async fn echoed(model: &str, echo: Option<ReasoningEcho>) -> Vec<Option<String>>
 }
 
 #[tokio::test]
-async fn a_conversation_of_a_model_that_thinks_is_sent_like_this() {
+async fn a_conversation_with_a_thinking_model_matches_its_snapshot() {
     let body = sent(thinking(Thinking::On), &conversation()).await;
     insta::assert_json_snapshot!(body);
 }
 
 #[tokio::test]
-async fn a_streamed_request_to_a_model_that_does_not_think_is_sent_like_this() {
+async fn a_streamed_request_without_thinking_matches_its_snapshot() {
     let server = Loopback::start(chat).await;
     let client = client_with(&server, thinking(Thinking::Off));
     let mut request = request("hi");
@@ -108,7 +108,7 @@ async fn a_streamed_request_to_a_model_that_does_not_think_is_sent_like_this() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_of_thinking_unless_it_is_configured() {
+async fn no_thinking_parameters_are_sent_unless_configured() {
     let body = sent(|_| {}, &request("hi")).await;
     assert_eq!(body.get("thinking"), None);
     assert_eq!(body.get("reasoning_effort"), None);
@@ -127,7 +127,7 @@ async fn nothing_is_said_of_thinking_unless_it_is_configured() {
 }
 
 #[tokio::test]
-async fn todays_models_see_all_their_reasoning_and_the_field_on_every_reply() {
+async fn current_models_receive_reasoning_with_every_earlier_reply() {
     let all = ["first thought", "", "", "last thought"].map(|text| Some(text.to_owned()));
     assert_eq!(echoed("deepseek-flash", None).await, all);
     assert_eq!(echoed("deepseek-v4-pro", None).await, all);
@@ -138,18 +138,18 @@ async fn todays_models_see_all_their_reasoning_and_the_field_on_every_reply() {
 }
 
 #[tokio::test]
-async fn a_model_that_wants_the_turn_under_way_alone_sees_no_other() {
+async fn a_same_turn_model_receives_only_the_reasoning_of_the_current_turn() {
     let turn = [None, None, Some(String::new()), Some("last thought".into())];
     assert_eq!(echoed("DeepSeek-V3.2", None).await, turn);
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_reasoning_never_sees_any() {
+async fn a_model_that_refuses_reasoning_never_receives_any() {
     assert_eq!(echoed("DeepSeek-R1", None).await, [None, None, None, None]);
 }
 
 #[tokio::test]
-async fn what_was_sent_before_is_sent_again_byte_for_byte() {
+async fn earlier_messages_are_sent_again_byte_for_byte() {
     let server = Loopback::start(chat).await;
     let client = client_with(&server, |_| {});
     let mut request = conversation();
@@ -163,7 +163,7 @@ async fn what_was_sent_before_is_sent_again_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn temperature_goes_only_with_a_model_that_does_not_think() {
+async fn temperature_is_sent_only_without_thinking() {
     let request = conversation();
     for (setting, expected) in [
         (Thinking::On, None),
@@ -176,7 +176,7 @@ async fn temperature_goes_only_with_a_model_that_does_not_think() {
 }
 
 #[tokio::test]
-async fn a_model_that_must_call_a_tool_does_not_think_about_it() {
+async fn a_forced_tool_call_disables_thinking() {
     for choice in [
         ToolChoice::Required,
         ToolChoice::Named("look".parse().unwrap()),
@@ -198,7 +198,7 @@ async fn a_model_that_must_call_a_tool_does_not_think_about_it() {
 }
 
 #[tokio::test]
-async fn a_model_whose_reply_has_no_room_for_thinking_does_not_think_unless_it_is_told_to() {
+async fn thinking_is_disabled_for_short_replies_unless_configured_on() {
     let disabled = json!({"type": "disabled"});
     for (most, setting, expected) in [
         (16, Thinking::ModelDefault, Some(&disabled)),
@@ -215,7 +215,7 @@ async fn a_model_whose_reply_has_no_room_for_thinking_does_not_think_unless_it_i
 }
 
 #[tokio::test]
-async fn a_schema_is_told_in_a_message_and_json_asked_for() {
+async fn a_reply_schema_is_sent_as_a_message_in_json_mode() {
     let mut request = request("hi");
     request.reply_format = ReplyFormat::JsonSchema {
         name: "answer".into(),
@@ -237,7 +237,7 @@ async fn a_schema_is_told_in_a_message_and_json_asked_for() {
 }
 
 #[tokio::test]
-async fn broken_or_empty_arguments_of_the_history_are_sent_as_objects() {
+async fn invalid_or_empty_arguments_in_the_history_are_sent_as_objects() {
     let history = request_of([
         Message::user("hi"),
         messages::calls([("c1", "look", "{\"at\": \"sk"), ("c2", "look", "")]),
@@ -257,14 +257,14 @@ async fn broken_or_empty_arguments_of_the_history_are_sent_as_objects() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stands_last_is_not_gone_on_with() {
+async fn a_trailing_assistant_message_is_followed_by_a_user_message() {
     let history = request_of([Message::user("hi"), Message::assistant("Hel")]);
     let body = sent(|_| {}, &history).await;
     assert_eq!(body["messages"][2]["role"], "user");
 }
 
 #[tokio::test]
-async fn the_address_may_have_a_path_and_a_slash_at_its_end() {
+async fn the_base_url_may_have_a_path_and_a_trailing_slash() {
     for (path, expected) in [
         ("/", "POST /chat/completions"),
         ("/v1", "POST /v1/chat/completions"),

@@ -13,7 +13,7 @@ use crate::{both, client, client_with, deltas, streamed};
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 #[tokio::test]
-async fn keep_alive_lines_are_no_part_of_a_reply() {
+async fn keep_alive_lines_are_not_part_of_a_reply() {
     // The formats have blank lines before a whole reply and comments between the pieces of a streamed one.
     assert!(document(&json!({}), "stop").starts_with("\n\n"));
     assert!(events(&[], "stop")[0].starts_with(": keep-alive"));
@@ -24,7 +24,7 @@ async fn keep_alive_lines_are_no_part_of_a_reply() {
 }
 
 #[tokio::test]
-async fn keep_alive_lines_hold_the_connection_but_do_not_stand_in_for_output() {
+async fn keep_alive_lines_do_not_count_as_output() {
     let chunk = |bytes: &[u8]| {
         let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
         chunk.extend_from_slice(bytes);
@@ -45,7 +45,7 @@ async fn keep_alive_lines_hold_the_connection_but_do_not_stand_in_for_output() {
 }
 
 #[tokio::test]
-async fn a_service_that_falls_silent_is_given_up_by_the_other_limit() {
+async fn a_silent_service_hits_the_idle_timeout() {
     let server = Loopback::start(|_| Answer::open_events([KEEP_ALIVE]).then(Act::Stall)).await;
     let client = client_with(&server, |config| {
         config.timeouts.idle = Duration::from_millis(50);
@@ -56,7 +56,7 @@ async fn a_service_that_falls_silent_is_given_up_by_the_other_limit() {
 }
 
 #[tokio::test]
-async fn a_service_that_gives_up_midway_failed_and_its_usage_is_kept() {
+async fn a_service_that_stops_midway_is_a_server_error_with_usage() {
     let server = Loopback::start(|seen| {
         text(
             seen,
@@ -74,7 +74,7 @@ async fn a_service_that_gives_up_midway_failed_and_its_usage_is_kept() {
 }
 
 #[tokio::test]
-async fn calls_written_as_text_are_made_and_never_shown() {
+async fn calls_written_as_text_become_calls_and_are_never_shown() {
     let server = Loopback::start(chat).await;
     let client = client(&server);
     let request = request("leak");
@@ -94,7 +94,7 @@ async fn calls_written_as_text_are_made_and_never_shown() {
 }
 
 #[tokio::test]
-async fn markup_that_cannot_be_read_is_an_invalid_response_of_known_usage() {
+async fn unreadable_markup_is_an_invalid_response_with_known_usage() {
     let half = [
         "Well. <｜DSML｜tool_calls>",
         "<｜DSML｜invoke name=\"look\">",
@@ -125,7 +125,7 @@ async fn an_empty_answer_is_an_invalid_response() {
 }
 
 #[tokio::test]
-async fn thinking_that_used_up_the_limit_is_a_reply_that_was_cut_short() {
+async fn thinking_that_used_up_the_limit_is_a_reply_cut_short() {
     let thought = json!({"role": "assistant", "content": "", "reasoning_content": "Hm."});
     let pieces = [json!({"reasoning_content": "Hm."})];
     let server = Loopback::start(move |seen| either(seen, &pieces, &thought, "length")).await;
@@ -140,7 +140,7 @@ async fn thinking_that_used_up_the_limit_is_a_reply_that_was_cut_short() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_before_its_end_is_incomplete_wherever_it_is_cut() {
+async fn a_stream_cut_anywhere_before_its_end_is_incomplete() {
     let whole = events(
         &[json!({"content": "Good "}), json!({"content": "day."})],
         "stop",
@@ -157,7 +157,7 @@ async fn a_stream_that_is_cut_before_its_end_is_incomplete_wherever_it_is_cut() 
 }
 
 #[tokio::test]
-async fn usage_may_come_after_the_end_or_with_it_and_the_latest_counts() {
+async fn usage_may_arrive_with_or_after_the_end_and_the_latest_counts() {
     let early = r#"data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"prompt_cache_hit_tokens":0,"prompt_cache_miss_tokens":1}}"#;
     let late = r#"data: {"choices":[],"usage":{"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":6,"completion_tokens":3}}"#;
     let stream = format!("{early}\n\n{late}\n\ndata: [DONE]\n\n");
@@ -169,7 +169,7 @@ async fn usage_may_come_after_the_end_or_with_it_and_the_latest_counts() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_leaves_the_reply_incomplete() {
+async fn a_broken_connection_leaves_the_reply_incomplete() {
     for act in [Act::Reset, Act::Close] {
         let begun = events(&[json!({"content": "Good "})], "stop")[..4].concat();
         let server =
@@ -183,7 +183,7 @@ async fn a_connection_that_breaks_leaves_the_reply_incomplete() {
 }
 
 #[tokio::test]
-async fn calls_one_after_the_other_use_one_connection() {
+async fn consecutive_calls_share_one_connection() {
     let server = Loopback::start(chat).await;
     let client = client(&server);
     for message in ["hello", "two calls", "leak"] {

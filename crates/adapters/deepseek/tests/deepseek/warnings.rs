@@ -41,7 +41,7 @@ impl Log {
 }
 
 #[tokio::test]
-async fn each_parameter_that_is_left_out_is_said_once() {
+async fn each_omitted_parameter_is_warned_about_once() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

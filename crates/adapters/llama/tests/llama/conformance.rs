@@ -22,7 +22,7 @@ async fn subject() -> Subject {
 neuraxis_testkit::llm_client_suite!(subject().await);
 
 #[tokio::test]
-async fn what_the_server_counts_is_the_usage() {
+async fn usage_comes_from_the_counts_and_timings_of_the_server() {
     let server = Loopback::start(chat).await;
     let reply = client(&server)
         .respond(&request("hello"), &call_context())
@@ -44,7 +44,7 @@ async fn what_the_server_counts_is_the_usage() {
 }
 
 #[tokio::test]
-async fn calls_that_ollama_gives_the_same_number_are_all_made() {
+async fn ollama_calls_that_share_an_index_are_all_returned() {
     const STREAM: &str = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"","tool_calls":[{"id":"call_k1","index":0,"type":"function","function":{"name":"look","arguments":"{\"at\":\"sky\"}"}}]},"finish_reason":null}],"model":"tiny"}
 
 data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"","tool_calls":[{"id":"call_k2","index":0,"type":"function","function":{"name":"look","arguments":"{}"}}]},"finish_reason":null}],"model":"tiny"}
@@ -86,7 +86,7 @@ async fn the_connection_of_a_stream_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_name_that_lm_studio_spelled_its_own_way_is_the_tools_own_again() {
+async fn a_tool_name_respelled_by_lm_studio_is_restored() {
     let server = Loopback::start(chat).await;
     let mut request = request("two calls");
     // The server calls it `look`.

@@ -25,7 +25,7 @@ async fn serving(pages: &'static [(&'static str, &'static str)]) -> Loopback {
 }
 
 #[tokio::test]
-async fn each_server_tells_it_in_its_own_way() {
+async fn the_context_size_is_read_from_each_kind_of_server() {
     type Pages = &'static [(&'static str, &'static str)];
     const PROPS: &str = r#"{"default_generation_settings":{"n_ctx":2048}}"#;
     const NONE: &str = r#"{"default_generation_settings":{"n_ctx":0}}"#;
@@ -71,7 +71,7 @@ async fn each_server_tells_it_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_server_that_loads_is_asked_again_when_it_is_there() {
+async fn a_loading_server_is_asked_again_once_it_is_ready() {
     static IS_THERE: AtomicBool = AtomicBool::new(false);
     let server = Loopback::start(|_| {
         if IS_THERE.load(Ordering::SeqCst) {
@@ -90,7 +90,7 @@ async fn a_server_that_loads_is_asked_again_when_it_is_there() {
 }
 
 #[tokio::test]
-async fn what_the_configuration_says_is_not_asked() {
+async fn a_configured_context_size_is_not_requested() {
     let server = serving(&[]).await;
     let mut config = LlamaConfig::new(server.url());
     config.context_tokens = Some(7);
@@ -101,7 +101,7 @@ async fn what_the_configuration_says_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_holds_a_run_up_for_a_second_at_the_most() {
+async fn a_hanging_server_delays_a_run_only_briefly() {
     let server = Loopback::start(|_| Answer::nothing()).await;
     let client = client(&server);
     let started = std::time::Instant::now();
@@ -111,7 +111,7 @@ async fn a_server_that_hangs_holds_a_run_up_for_a_second_at_the_most() {
 }
 
 #[tokio::test]
-async fn a_llama_server_tells_what_its_projector_takes() {
+async fn a_llama_server_reports_which_media_it_accepts() {
     const SEES: &str =
         r#"{"default_generation_settings":{"n_ctx":8},"modalities":{"vision":true,"audio":false}}"#;
     const BLIND: &str = r#"{"default_generation_settings":{"n_ctx":8},"modalities":{"vision":false,"audio":false}}"#;
@@ -141,7 +141,7 @@ async fn a_llama_server_tells_what_its_projector_takes() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_started_anew_tells_what_it_has_now() {
+async fn an_overflow_clears_the_context_size_and_a_restart_is_noticed() {
     const FORMER: &str = r#"{"default_generation_settings":{"n_ctx":8192},"modalities":{"vision":false,"audio":false}}"#;
     const NEW: &str = r#"{"default_generation_settings":{"n_ctx":16384},"modalities":{"vision":true,"audio":false}}"#;
     const OVERFLOW: &str = r#"{"error":{"code":400,"message":"request (1381 tokens) exceeds the available context size (1024 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":1381,"n_ctx":1024}}"#;

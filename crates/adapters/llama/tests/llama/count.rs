@@ -26,7 +26,7 @@ fn counting(line: &str, body: &str, template: Answer) -> Answer {
 }
 
 #[tokio::test]
-async fn what_is_counted_is_the_prompt_that_the_server_makes_of_the_whole_request() {
+async fn the_count_is_of_the_prompt_the_server_renders_from_the_whole_request() {
     let server = Loopback::start(|seen| {
         counting(
             &seen.line,
@@ -47,7 +47,7 @@ async fn what_is_counted_is_the_prompt_that_the_server_makes_of_the_whole_reques
 }
 
 #[tokio::test]
-async fn without_a_template_route_the_count_is_an_estimate_that_errs_on_the_safe_side() {
+async fn without_a_template_route_the_count_is_a_conservative_estimate() {
     const REFUSAL: &str = r#"{"error":{"code":500,"message":"Jinja Exception: System message must be at the beginning.","type":"server_error"}}"#;
     const MISSING: &str =
         r#"{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}"#;
@@ -79,7 +79,7 @@ async fn an_image_makes_the_count_an_estimate() {
 }
 
 #[tokio::test]
-async fn other_servers_count_in_their_own_way_or_not_at_all() {
+async fn other_servers_count_with_their_own_route_or_not_at_all() {
     for (kind, expected, line) in [
         (
             Server::Vllm,
@@ -104,7 +104,7 @@ async fn other_servers_count_in_their_own_way_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_count_that_cannot_be_had_is_an_error() {
+async fn a_failed_count_is_an_error() {
     for (status, body, kind) in [
         (401, "no", LlmErrorKind::Unauthorized),
         (

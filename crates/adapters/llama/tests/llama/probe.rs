@@ -24,7 +24,7 @@ fn llama_server(line: &str, template: impl Fn() -> Answer) -> Answer {
 }
 
 #[tokio::test]
-async fn a_llama_server_tells_its_model_context_and_template() {
+async fn a_llama_server_reports_its_model_context_and_template_features() {
     let server = Loopback::start(|seen| {
         llama_server(&seen.line, || {
             Answer::whole(500, "content-type: application/json", REFUSAL)
@@ -59,7 +59,7 @@ async fn a_template_that_takes_a_late_system_message_is_recognized() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_loading_is_found_all_the_same() {
+async fn a_loading_server_is_recognized() {
     let server = Loopback::start(|_| {
         let body = r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;
         Answer::whole(503, "content-type: application/json", body)
@@ -71,7 +71,7 @@ async fn a_server_that_is_loading_is_found_all_the_same() {
 }
 
 #[tokio::test]
-async fn other_servers_are_asked_for_their_models_alone() {
+async fn other_servers_are_asked_only_for_their_models() {
     for (kind, body, models, context) in [
         (
             Server::Ollama,
@@ -107,7 +107,7 @@ async fn other_servers_are_asked_for_their_models_alone() {
 }
 
 #[tokio::test]
-async fn what_is_no_model_server_is_an_error() {
+async fn an_answer_that_is_not_from_a_model_server_is_an_error() {
     for answer in [r#"{"hello":"world"}"#, r#"{"data":"none"}"#, "[]", "hello"] {
         let server = Loopback::start(move |_| Answer::json(answer)).await;
         let error = client(&server).probe(SECONDS).await.unwrap_err();
@@ -122,7 +122,7 @@ async fn what_is_no_model_server_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_of_models_without_end_is_cut_off() {
+async fn an_endless_model_list_is_aborted() {
     const HEAD: &[u8] = b"HTTP/1.1 200 x\r\ncontent-type: application/json\r\n\r\n";
     const SPACES: &[u8] = &[b' '; 64 * 1024];
     let server = Loopback::start(|_| {
@@ -136,7 +136,7 @@ async fn a_list_of_models_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_wrong_is_found_out() {
+async fn a_wrong_key_is_detected_by_the_probe() {
     let server = Loopback::start(|seen| match seen.line.as_str() {
         "GET /v1/models" => Answer::json(MODELS),
         _ => Answer::whole(401, "x: y", "Invalid API Key"),
@@ -147,7 +147,7 @@ async fn a_key_that_is_wrong_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_holds_nobody_up() {
+async fn a_probe_of_an_unresponsive_server_times_out() {
     let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
     let soon = Duration::from_millis(50);
     let error = client(&server).probe(soon).await.unwrap_err();

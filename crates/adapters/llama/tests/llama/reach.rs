@@ -15,7 +15,7 @@ fn config(url: &str) -> LlamaConfig {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_in_place_of_the_server() {
+async fn requests_go_through_the_configured_proxy() {
     let proxy = Loopback::start(|_| Answer::json(r#"{"data":[]}"#)).await;
     let mut config = config("http://models.example");
     config.proxy = Some(proxy.url());
@@ -25,7 +25,7 @@ async fn a_proxy_is_asked_in_place_of_the_server() {
 }
 
 #[test]
-fn certificates_that_cannot_be_read_are_named() {
+fn an_unreadable_ca_file_is_named() {
     let mut config = config("https://models.example");
     config.ca_file = Some("/nowhere/ca.pem".into());
     let error = LlamaClient::new(config).unwrap_err();
@@ -34,7 +34,7 @@ fn certificates_that_cannot_be_read_are_named() {
 }
 
 #[tokio::test]
-async fn no_more_replies_come_in_at_the_same_time_than_may() {
+async fn concurrent_replies_are_limited_across_clients() {
     let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
     let mut config = config(&server.url());
     config.max_concurrent = Some(MaxConcurrent::new(std::num::NonZeroUsize::MIN));

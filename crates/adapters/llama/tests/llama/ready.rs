@@ -16,7 +16,7 @@ fn loading() -> Answer {
 }
 
 #[tokio::test]
-async fn a_server_that_loads_is_waited_for() {
+async fn a_loading_server_is_waited_for() {
     let asked = AtomicUsize::new(0);
     let server = Loopback::start(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
         0 => Answer::nothing().then(Act::Reset),
@@ -36,7 +36,7 @@ async fn a_server_that_loads_is_waited_for() {
 }
 
 #[tokio::test]
-async fn patience_has_an_end() {
+async fn waiting_for_a_loading_server_is_limited() {
     let server = Loopback::start(|_| loading()).await;
     let patience = Duration::from_millis(120);
     let error = client(&server)
@@ -47,7 +47,7 @@ async fn patience_has_an_end() {
 }
 
 #[tokio::test]
-async fn what_waiting_does_not_help_against_is_not_waited_for() {
+async fn a_permanent_error_is_not_waited_for() {
     let server = Loopback::start(|_| Answer::whole(401, "x: y", "no")).await;
     let error = client(&server)
         .wait_until_ready(Duration::MAX)

@@ -50,7 +50,7 @@ const SERVERS: [Server; 4] = [
 ];
 
 #[tokio::test]
-async fn every_server_understands_the_limit_on_tokens() {
+async fn every_server_receives_the_token_limit() {
     for server in SERVERS {
         let body = sent(server, &with_tools(ToolChoice::Auto)).await;
         assert_eq!(body["max_tokens"], 64);
@@ -60,7 +60,7 @@ async fn every_server_understands_the_limit_on_tokens() {
 }
 
 #[tokio::test]
-async fn llama_server_is_asked_for_parallel_calls_and_for_one_tool_by_offering_it_alone() {
+async fn a_named_tool_is_forced_on_llama_server_by_offering_it_alone() {
     let body = sent(Server::LlamaServer, &with_tools(ToolChoice::Auto)).await;
     assert_eq!(body["parallel_tool_calls"], true);
     let body = sent(
@@ -76,14 +76,14 @@ async fn llama_server_is_asked_for_parallel_calls_and_for_one_tool_by_offering_i
 }
 
 #[tokio::test]
-async fn ollama_is_offered_no_tools_where_none_may_be_called() {
+async fn ollama_is_offered_no_tools_if_none_may_be_called() {
     let body = sent(Server::Ollama, &with_tools(ToolChoice::None)).await;
     assert_eq!(body.get("tools"), None);
     assert_eq!(body.get("tool_choice"), None);
 }
 
 #[tokio::test]
-async fn broken_arguments_of_the_history_never_reach_a_server() {
+async fn invalid_arguments_of_the_history_are_sent_as_objects() {
     let history = request_of([
         Message::user("hi"),
         messages::calls([("c1", "look", "{\"at\": \"sk"), ("c2", "look", "")]),
@@ -103,7 +103,7 @@ async fn broken_arguments_of_the_history_never_reach_a_server() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_model_is_never_sent_as_the_beginning_of_the_next() {
+async fn a_trailing_assistant_message_is_followed_by_a_user_message() {
     let history = request_of([Message::user("hi"), Message::assistant("Hel")]);
     let body = sent(Server::LlamaServer, &history).await;
     assert_eq!(body["messages"][2]["role"], "user");
@@ -118,7 +118,7 @@ fn fitting_a_schema(mut request: ModelRequest) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn a_schema_is_sent_where_all_of_them_look_for_it() {
+async fn a_reply_schema_is_sent_in_response_format_to_every_server() {
     let request = fitting_a_schema(request_of([Message::user("hi")]));
     let expected = json!({
         "type": "json_schema",
@@ -131,7 +131,7 @@ async fn a_schema_is_sent_where_all_of_them_look_for_it() {
 }
 
 #[tokio::test]
-async fn a_model_that_may_call_a_tool_is_not_held_to_a_schema() {
+async fn a_model_that_may_call_a_tool_is_not_bound_to_a_schema() {
     let auto = fitting_a_schema(with_tools(ToolChoice::Auto));
     let body = sent(Server::LlamaServer, &auto).await;
     assert_eq!(body.get("response_format"), None);
@@ -141,7 +141,7 @@ async fn a_model_that_may_call_a_tool_is_not_held_to_a_schema() {
 }
 
 #[tokio::test]
-async fn grammar_and_reasoning_format_go_to_a_llama_server_where_it_takes_them() {
+async fn grammar_and_reasoning_format_are_sent_only_to_llama_server_if_applicable() {
     let plain = request_of([Message::user("hi")]);
     let set_up = |config: &mut LlamaConfig| {
         config.reasoning_format = Some(ReasoningFormat::DeepseekLegacy);
@@ -166,7 +166,7 @@ async fn grammar_and_reasoning_format_go_to_a_llama_server_where_it_takes_them()
 }
 
 #[tokio::test]
-async fn what_was_thought_before_the_last_message_goes_back_where_that_is_configured() {
+async fn earlier_reasoning_is_sent_back_only_if_configured() {
     let thought = Part::Reasoning(ReasoningPart {
         text: "hm".to_owned(),
         ..ReasoningPart::default()
@@ -190,7 +190,7 @@ async fn what_was_thought_before_the_last_message_goes_back_where_that_is_config
 }
 
 #[tokio::test]
-async fn a_model_of_a_llama_server_is_not_to_think_where_its_reply_is_to_be_a_few_words() {
+async fn llama_server_disables_thinking_for_short_replies() {
     let mut request = request_of([Message::user("hi")]);
     let not_to = json!({"enable_thinking": false});
     for (server, most, expected) in [

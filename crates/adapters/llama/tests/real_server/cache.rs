@@ -24,7 +24,7 @@ fn assert_reused(before: &Usage, usage: &Usage) {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn from_the_second_turn_on_the_prompt_is_in_the_cache_and_the_last_answer_finds_it_too() {
+async fn the_prompt_cache_is_reused_from_the_second_turn_to_the_final_answer() {
     let server = Running::start(&["-np", "1"]);
     let mut config = server.config();
     // Otherwise, the reasoning that is dropped after the user's next message would change the prompt.

@@ -29,7 +29,7 @@ async fn a_count_is_exact_for_every_prompt_of_a_conversation() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_count_says_beforehand_what_an_overflow_says_afterwards() {
+async fn the_count_equals_the_tokens_reported_by_an_overflow() {
     let server = Running::start(&[]);
     let client = server.client();
     let request = request("x".repeat(40_000));

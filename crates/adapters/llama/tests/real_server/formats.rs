@@ -36,7 +36,7 @@ async fn a_reply_fits_the_schema_whatever_the_model_would_say() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn a_reply_keeps_the_grammar_that_is_configured() {
+async fn a_reply_follows_the_configured_grammar() {
     let server = Running::start(&[]);
     let mut config = server.config();
     config.grammar = Some("root ::= \"yes\"".to_owned());
@@ -47,7 +47,7 @@ async fn a_reply_keeps_the_grammar_that_is_configured() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn thoughts_stay_in_the_text_where_that_is_configured() {
+async fn reasoning_stays_in_the_text_if_so_configured() {
     let server = Running::start(&[]);
     let mut config = server.config();
     config.reasoning_format = Some(ReasoningFormat::None);

@@ -51,7 +51,7 @@ impl LlmClient for WithoutIds {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn the_rules_of_the_port_are_kept() {
+async fn the_client_follows_the_rules_of_the_port() {
     // Without its cache, the server counts the same every time.
     let server = Running::start(&["--no-cache-prompt"]);
     // Accepts connections, but never answers.

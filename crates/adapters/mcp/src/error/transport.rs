@@ -216,13 +216,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_not_repeated() {
+    fn an_error_does_not_repeat_the_address() {
         let text = "for url (http://127.0.0.1/?key=canary) it is";
         assert_eq!(without_addresses(text), "for url (address) it is");
     }
 
     #[test]
-    fn a_status_is_said_once_and_with_what_a_wrong_address_needs() {
+    fn a_status_is_reported_once_with_a_hint_for_wrong_addresses() {
         assert_eq!(
             of_status("404 Not Found: Not Found"),
             "it answered with status 404 Not Found"
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_said_in_words_and_not_in_names_of_types() {
+    fn http_faults_are_described_in_plain_words() {
         let faults: [StreamableHttpError<reqwest::Error>; 4] = [
             StreamableHttpError::UnexpectedServerResponse("HTTP 404 Not Found: gone".into()),
             StreamableHttpError::UnexpectedContentType(Some("text/html".to_owned())),

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_an_answer_say_what_it_answers() {
+    fn the_id_of_an_oversized_answer_is_found_at_either_end() {
         let five = Some(RequestId::Number(5));
         let begun = r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":""#;
         assert_eq!(of(begun, r#""}]}}"#), five);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn of_halves_of_characters_only_those_that_stand_alone_are_taken_out() {
+    fn only_unpaired_surrogates_are_replaced() {
         let without = |json: &str| {
             let whole = without_halves(json.as_bytes())?;
             Some(String::from_utf8(whole).unwrap())
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_inside_of_an_answer_is_not_taken_for_what_it_answers() {
+    fn an_id_nested_inside_an_answer_is_not_mistaken_for_its_own() {
         let begun = r#"{"result":{"structuredContent":{"id":7,"a":""#;
         assert_eq!(of(begun, r#"","id":7}}}"#), None);
         assert_eq!(of(begun, r#" \"id\":7}"}}}"#), None);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_names_the_error_is_told_and_not_the_stack_trace() {
+    fn the_line_that_names_the_error_is_reported_without_its_stack_trace() {
         let node = "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\n\
                     Error: Cannot find module '/x/index.js'\n    at Module._resolveFilename (node:internal:1)\n\
                     \x20   at node:internal/main/run_main_module:28:49 {\n  code: 'MODULE_NOT_FOUND',\n  requireStack: []\n}\n\nNode.js v22.0.0\n";
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_line_names_an_error_the_last_ones_are_told() {
+    fn the_last_lines_are_reported_if_none_names_an_error() {
         assert_eq!(said("a\nb\nc\nd\n"), "b / c / d");
         assert_eq!(
             said("Listening for errors\nBye\n"),

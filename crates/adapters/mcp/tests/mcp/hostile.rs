@@ -7,7 +7,7 @@ use neuraxis_ports::{Persistence, ToolSource};
 use crate::support::{call, names, notices, ready, script, start, tool, until};
 
 #[tokio::test]
-async fn whenever_a_server_is_asked_in_the_older_way_it_is_asked_for_a_version_that_has_it() {
+async fn the_legacy_handshake_requests_a_version_that_supports_it() {
     let strict = r#"begin() { case $line in
             *2026-07-28*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"version"}}\n' "$id" ;;
             *) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
@@ -24,7 +24,7 @@ async fn whenever_a_server_is_asked_in_the_older_way_it_is_asked_for_a_version_t
 }
 
 #[tokio::test]
-async fn half_a_character_costs_itself_alone() {
+async fn an_unpaired_surrogate_is_replaced_and_the_rest_is_kept() {
     let cut = r#"list() { answer '{"tools":[{"name":"look","description":"Looks \ud83d","inputSchema":{}}]}'; }
         call() { text 'cut \ud83d, and \ud83d\ude00'; }"#;
     let server = ready(script(cut)).await;
@@ -35,7 +35,7 @@ async fn half_a_character_costs_itself_alone() {
 }
 
 #[tokio::test]
-async fn a_list_without_an_end_is_cut_and_the_tools_so_far_are_used() {
+async fn an_endless_tool_list_is_cut_and_the_tools_so_far_are_used() {
     let endless = r#"n=0
         list() { n=$((n+1)); answer '{"tools":[{"name":"t'$n'","inputSchema":{}}],"nextCursor":"c'$n'"}'; }"#;
     let server = ready(script(endless)).await;
@@ -47,7 +47,7 @@ async fn a_list_without_an_end_is_cut_and_the_tools_so_far_are_used() {
 }
 
 #[tokio::test]
-async fn of_ten_thousand_tools_a_thousand_are_used() {
+async fn at_most_a_thousand_tools_of_one_server_are_used() {
     let many = r#"list() {
         printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[' "$id"
         i=0; while [ $i -lt 10000 ]; do printf '{"name":"t%s","inputSchema":{}},' $i; i=$((i+1)); done
@@ -58,7 +58,7 @@ async fn of_ten_thousand_tools_a_thousand_are_used() {
 }
 
 #[tokio::test]
-async fn what_is_no_tool_counts_as_one_so_that_not_all_of_it_is_kept() {
+async fn invalid_tools_count_toward_the_tool_limit() {
     let many = r#"list() {
         printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"good","inputSchema":{}}' "$id"
         i=0; while [ $i -lt 10000 ]; do printf ',{"name":"t%s","inputSchema":7}' $i; i=$((i+1)); done
@@ -71,7 +71,7 @@ async fn what_is_no_tool_counts_as_one_so_that_not_all_of_it_is_kept() {
 }
 
 #[tokio::test]
-async fn names_and_schemas_that_cannot_be_used_cost_their_tools_and_no_others() {
+async fn unusable_names_and_schemas_exclude_only_their_own_tools() {
     let bad = r##"big=$(printf '%070000d' 0)
         list() { answer '{"tools":[
             {"name":"a\nb","inputSchema":{}},
@@ -91,7 +91,7 @@ async fn names_and_schemas_that_cannot_be_used_cost_their_tools_and_no_others() 
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_passed_over_and_calls_go_on() {
+async fn output_that_is_no_message_is_skipped_and_calls_continue() {
     let noisy = r#"call() { echo 'Starting up...'; echo '{"jsonrpc":"2.0"'; echo '[]'; echo '7'; echo
         printf '\377\376\n'; text fine; }"#;
     let server = ready(script(noisy)).await;
@@ -105,7 +105,7 @@ async fn what_is_no_message_is_passed_over_and_calls_go_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_writes_nothing_but_noise_is_given_up() {
+async fn a_server_that_writes_only_noise_is_disconnected() {
     let noise = "begin() { while :; do echo noise; done; }";
     let server = start(script(noise));
     let why = server.ready().await.unwrap_err();
@@ -114,7 +114,7 @@ async fn a_server_that_writes_nothing_but_noise_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_fails_its_call_alone() {
+async fn an_invalid_answer_fails_only_its_own_call() {
     for (answer, said) in [
         (
             r#""result":{"content":[]},"error":{"code":1,"message":"x"}"#,
@@ -146,7 +146,7 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_fails_its_call_at_once() {
+async fn an_oversized_answer_fails_its_call_immediately() {
     let large = r#"call() { case $line in
             *first*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' "$id"; fill; printf '"}]}}\n' ;;
             *last*) printf '{"result":{"content":[{"type":"text","text":"'; fill; printf '"}]},"jsonrpc":"2.0","id":%s}\n' "$id" ;;
@@ -177,7 +177,7 @@ async fn an_answer_that_is_too_large_fails_its_call_at_once() {
 }
 
 #[tokio::test]
-async fn content_of_an_unknown_kind_does_not_cost_the_rest_of_the_answer() {
+async fn content_of_an_unknown_kind_does_not_discard_the_rest_of_the_answer() {
     let strange = r#"call() { answer '{"content":[{"type":"video","data":""},{"type":"text","text":"keep me"}]}'; }"#;
     let server = ready(script(strange)).await;
     let output = call(&server, "shop__look", "{}").await.unwrap();
@@ -188,7 +188,7 @@ async fn content_of_an_unknown_kind_does_not_cost_the_rest_of_the_answer() {
 }
 
 #[tokio::test]
-async fn answers_to_what_was_not_asked_are_passed_over() {
+async fn answers_to_unknown_requests_are_ignored() {
     let strange = r#"call() { mine=$id; for id in 99999 '"x"' $mine; do text one; done; id=$mine; text two; }"#;
     let server = ready(script(strange)).await;
     for _ in 0..2 {
@@ -198,7 +198,7 @@ async fn answers_to_what_was_not_asked_are_passed_over() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_is_an_error_for_the_model() {
+async fn an_error_answer_of_a_server_is_an_error_for_the_model() {
     let refusing = "call() { refuse -32602 'no such city'; }";
     let server = ready(script(refusing)).await;
     let error = call(&server, "shop__look", "{}").await.unwrap_err();
@@ -241,7 +241,7 @@ async fn a_definition_that_changes_is_not_offered_until_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn of_a_server_that_names_others_again_and_again_no_more_is_accepted_than_it_may_have() {
+async fn a_server_that_keeps_renaming_tools_stays_within_its_limit_of_accepted_tools() {
     let changing = r#"n=0
         list() { n=$((n+1))
         printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"look","inputSchema":{}}' "$id"
@@ -256,7 +256,7 @@ async fn of_a_server_that_names_others_again_and_again_no_more_is_accepted_than_
 }
 
 #[tokio::test]
-async fn null_is_an_empty_list_as_programs_in_go_write_it() {
+async fn null_is_read_as_an_empty_list() {
     let server = ready(script(r#"list() { answer '{"tools":null}'; }"#)).await;
     assert!(server.tools().is_empty());
     let empty = r#"call() { answer '{"content":null}'; }"#;
@@ -266,7 +266,7 @@ async fn null_is_an_empty_list_as_programs_in_go_write_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_list_is_told_once_however_often_the_server_says_that_it_changed() {
+async fn a_tool_list_problem_is_reported_once_despite_repeated_changes() {
     let telling = r#"n=0
         list() { n=$((n+1)); answer '{"tools":[{"name":"look","inputSchema":{}},{"name":"t'$n'","inputSchema":{}},{"name":"bad","inputSchema":7}]}'; }
         call() { text ok; changed; }"#;
@@ -278,7 +278,7 @@ async fn what_is_wrong_with_a_list_is_told_once_however_often_the_server_says_th
 }
 
 #[tokio::test]
-async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
+async fn an_unsupported_protocol_version_is_reported_with_the_supported_ones() {
     let future = r#"begin() { answer '{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"s","version":"1"}}'; }"#;
     let server = start(script(future));
     let why = server.ready().await.unwrap_err();
@@ -289,7 +289,7 @@ async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
 }
 
 #[tokio::test]
-async fn each_end_of_a_server_is_told_however_soon_it_follows_the_one_before() {
+async fn each_lost_connection_is_reported_even_in_quick_succession() {
     let server = ready(script("call() { exit 3; }")).await;
     for _ in 0..2 {
         call(&server, "shop__look", "{}").await.unwrap_err();
@@ -299,7 +299,7 @@ async fn each_end_of_a_server_is_told_however_soon_it_follows_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_tried_less_and_less_often_though_each_try_takes_long() {
+async fn reconnect_attempts_become_rarer_even_if_each_attempt_takes_long() {
     let mut config = script("begin() { :; }");
     // Longer than a connection must last for the pauses to start again with the shortest.
     config.start_timeout = Duration::from_secs(40);
@@ -313,7 +313,7 @@ async fn a_server_that_never_answers_is_tried_less_and_less_often_though_each_tr
 }
 
 #[tokio::test]
-async fn messages_and_reports_without_end_do_not_fill_the_memory() {
+async fn a_flood_of_notifications_does_not_disturb_a_call() {
     let flood = r#"call() { i=0; while [ $i -lt 5000 ]; do
             printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"%s"}}\n' $i
             printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":%s}}\n' $i

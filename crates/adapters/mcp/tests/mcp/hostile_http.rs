@@ -19,7 +19,7 @@ pub(crate) fn method(asked: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn what_answers_and_is_no_server_is_told_of_in_words() {
+async fn an_answer_that_is_not_from_an_mcp_server_is_explained_in_plain_words() {
     for (status, content_type, body, said) in [
         (
             "200 OK",
@@ -61,7 +61,7 @@ async fn what_answers_and_is_no_server_is_told_of_in_words() {
 }
 
 #[tokio::test]
-async fn a_service_that_answers_an_unknown_question_with_no_answer_is_asked_in_the_older_way() {
+async fn a_service_with_an_unusable_discover_answer_gets_the_legacy_handshake() {
     type Answering = fn(&Value) -> Reply;
     let answers: [Answering; 4] = [
         |_| Reply::of("500 Oops", "text/plain", "x"),
@@ -83,7 +83,7 @@ async fn a_service_that_answers_an_unknown_question_with_no_answer_is_asked_in_t
 }
 
 #[tokio::test]
-async fn a_service_that_can_be_asked_in_neither_way_is_told_of_with_both_reasons() {
+async fn a_service_that_fails_both_handshakes_is_reported_with_both_reasons() {
     let service = serve(|asked| match method(asked) {
         "server/discover" => Reply::of("500 Oops", "text/plain", "x"),
         _ => {
@@ -101,7 +101,7 @@ async fn a_service_that_can_be_asked_in_neither_way_is_told_of_with_both_reasons
 }
 
 #[tokio::test]
-async fn where_nobody_listens_it_is_said_so() {
+async fn a_refused_connection_is_reported() {
     let service = serve(usual).await;
     let config = service.config();
     drop(service);
@@ -112,7 +112,7 @@ async fn where_nobody_listens_it_is_said_so() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_fails_its_call_alone() {
+async fn an_invalid_answer_fails_only_its_own_call() {
     type Answering = fn(&Value) -> Reply;
     let answers: [(&str, Answering); 6] = [
         ("not a message of the protocol", |_| Reply::json("noise")),
@@ -154,7 +154,7 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_cannot_be_read_is_not_said_to_have_done_nothing() {
+async fn a_call_with_an_unreadable_answer_has_an_unknown_outcome() {
     for (status, content_type, body) in [
         ("200 OK", "application/json", "{\"jso"),
         ("200 OK", "text/html", "<p>Booked.</p>"),
@@ -178,7 +178,7 @@ async fn a_call_whose_answer_cannot_be_read_is_not_said_to_have_done_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_is_lost_is_not_said_to_have_done_nothing() {
+async fn a_call_with_a_lost_answer_has_an_unknown_outcome() {
     let service = serve(|asked| {
         let is_cut = method(asked) == "tools/call" && asked.to_string().contains("cut");
         if is_cut { Reply::none() } else { usual(asked) }
@@ -202,7 +202,7 @@ async fn a_call_whose_answer_is_lost_is_not_said_to_have_done_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_s_id_is_no_answer() {
+async fn an_answer_with_another_request_id_is_not_accepted() {
     let service = serve(|asked| match method(asked) {
         "tools/call" => {
             let result = json!({"content": [{"type": "text", "text": "not yours"}]});
@@ -223,7 +223,7 @@ async fn an_answer_of_another_s_id_is_no_answer() {
 }
 
 #[tokio::test]
-async fn lists_and_schemas_without_end_are_cut() {
+async fn endless_lists_and_unusable_schemas_are_cut_or_excluded() {
     let service = serve(|asked| match method(asked) {
         "tools/list" => {
             let cursor = asked["params"]["cursor"].as_str().unwrap_or("0");
@@ -271,7 +271,7 @@ async fn lists_and_schemas_without_end_are_cut() {
 }
 
 #[tokio::test]
-async fn a_service_of_versions_that_are_not_spoken_is_told_which_are() {
+async fn an_unsupported_protocol_version_is_reported_with_the_supported_ones() {
     let service = serve(|asked| match method(asked) {
         "initialize" => answer(
             asked,
@@ -288,7 +288,7 @@ async fn a_service_of_versions_that_are_not_spoken_is_told_which_are() {
 }
 
 #[tokio::test]
-async fn a_service_that_goes_away_is_told_of_and_found_again() {
+async fn a_lost_service_is_reported_and_reconnected() {
     let service = serve(usual).await;
     let port = service.port;
     let server = ready(service.config()).await;
@@ -321,7 +321,7 @@ async fn a_service_that_goes_away_is_told_of_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
+async fn a_service_that_refuses_its_token_temporarily_is_reconnected() {
     let service = serve(usual).await;
     let port = service.port;
     let server = ready(service.config()).await;
@@ -357,7 +357,7 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_taken_is_told_of_with_the_reason() {
+async fn a_missing_or_rejected_token_is_reported_with_the_reason() {
     let service = serve(|_| {
         let challenge = "text/plain\r\nwww-authenticate: Bearer error=\"invalid_token\", error_description=\"it expired\"";
         Reply::of("401 Unauthorized", challenge, "")
@@ -375,7 +375,7 @@ async fn a_token_that_is_not_taken_is_told_of_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_connection_whose_tools_cannot_be_had_is_ended() {
+async fn a_connection_that_cannot_list_its_tools_is_closed() {
     let service = serve(|asked| match method(asked) {
         "initialize" => Reply {
             // After the content type comes the header that names a protocol session.
@@ -400,7 +400,7 @@ async fn a_connection_whose_tools_cannot_be_had_is_ended() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_breaks_off_is_made_anew_and_what_changed_meanwhile_is_seen() {
+async fn a_broken_subscription_is_renewed_and_missed_changes_are_seen() {
     let subscriptions = AtomicUsize::new(0);
     let service = serve(move |asked| match method(asked) {
         "server/discover" => answer(
@@ -442,7 +442,7 @@ async fn a_subscription_that_breaks_off_is_made_anew_and_what_changed_meanwhile_
 }
 
 #[tokio::test]
-async fn many_calls_of_a_slow_service_are_under_way_at_once() {
+async fn many_calls_to_one_service_run_concurrently() {
     // No request is answered before all have arrived.
     let all = Arc::new(Barrier::new(20));
     let service = serve(move |asked| {
@@ -464,7 +464,7 @@ async fn many_calls_of_a_slow_service_are_under_way_at_once() {
 }
 
 #[tokio::test]
-async fn a_service_that_hangs_costs_its_own_calls_alone() {
+async fn a_hanging_service_affects_only_its_own_calls() {
     let hanging = serve(|asked| match method(asked) {
         "tools/call" => {
             let mut reply = Reply::of("200 OK", "text/event-stream", ": nothing yet\n\n");

@@ -22,7 +22,7 @@ fn lives(process: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_server_gets_its_own_variables_and_none_of_ours() {
+async fn a_server_process_gets_only_its_configured_variables() {
     let mut config = script(r#"call() { text "$(env | sort | tr '\n' ' ')"; }"#);
     let Transport::Stdio(program) = &mut config.transport else {
         unreachable!()
@@ -50,7 +50,7 @@ async fn a_server_gets_its_own_variables_and_none_of_ours() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
+async fn a_server_that_dies_during_a_call_fails_it_and_is_restarted() {
     let folder = tempfile::tempdir().unwrap();
     let dying = r#"call() { case $line in *die*) exit 3 ;; *) text alive ;; esac; }"#;
     let server = ready(script_in(folder.path(), dying)).await;
@@ -70,7 +70,7 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
 }
 
 #[tokio::test]
-async fn a_call_the_moment_after_a_server_ended_waits_for_the_next_one() {
+async fn a_call_right_after_a_server_ended_waits_for_its_restart() {
     // Its last notification makes its supervisor list the tools, and it exits before it answers.
     let dying =
         r#"call() { case $line in *die*) changed; sleep 0.1; exit 3 ;; *) text alive ;; esac; }"#;
@@ -83,7 +83,7 @@ async fn a_call_the_moment_after_a_server_ended_waits_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_dying_loses_its_tools() {
+async fn a_server_that_keeps_dying_loses_its_tools_until_it_returns() {
     let folder = tempfile::tempdir().unwrap();
     let once = r#"if [ -e gone ]; then exit 1; fi
         call() { touch gone; exit 1; }"#;
@@ -96,7 +96,7 @@ async fn a_server_that_keeps_dying_loses_its_tools() {
 }
 
 #[tokio::test]
-async fn a_list_that_fails_after_a_change_ends_nothing_and_is_asked_for_again() {
+async fn a_failed_tool_list_after_a_change_is_retried_without_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let busy = r#"echo started >> starts; n=0
         list() { n=$((n+1)); case $n in
@@ -118,7 +118,7 @@ async fn a_list_that_fails_after_a_change_ends_nothing_and_is_asked_for_again() 
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_say_what_changed_is_shut_down_at_once() {
+async fn a_server_that_never_lists_its_changed_tools_is_shut_down_quickly() {
     let folder = tempfile::tempdir().unwrap();
     let silent = r#"n=0
         list() { n=$((n+1)); case $n in
@@ -135,7 +135,7 @@ async fn a_server_that_does_not_say_what_changed_is_shut_down_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled_there() {
+async fn an_abandoned_call_is_cancelled_on_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let silent = r#"call() { echo "$id" > called; }
         other() { echo "$line" >> heard; }"#;
@@ -156,7 +156,7 @@ async fn a_call_that_is_given_up_is_cancelled_there() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_told_of_in_time_and_with_its_last_words() {
+async fn a_server_that_never_answers_is_reported_in_time_with_its_last_output() {
     let mut config = script("echo 'cannot find my key' >&2; begin() { :; }");
     config.start_timeout = Duration::from_millis(700);
     let started = Instant::now();
@@ -169,7 +169,7 @@ async fn a_server_that_never_answers_is_told_of_in_time_and_with_its_last_words(
 }
 
 #[tokio::test]
-async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
+async fn a_failing_program_is_reported_by_the_line_that_names_its_error() {
     for (program, args, said) in [
         (
             "node",
@@ -199,7 +199,7 @@ async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
+async fn a_program_that_exits_before_reading_is_reported_with_its_last_output() {
     // It may end before the first line is written to it, or after that.
     for _ in 0..40 {
         let mut stdio = StdioConfig::new("/bin/sh", ["-c", "exec 0<&-; echo 'error: no key' >&2"]);
@@ -214,7 +214,7 @@ async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named_with_where_it_was_looked_for() {
+async fn a_missing_program_is_named_with_its_search_path() {
     for (command, expected) in [
         (
             "no-such-program",
@@ -236,7 +236,7 @@ async fn a_program_that_is_not_there_is_named_with_where_it_was_looked_for() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_named_rather_than_the_program() {
+async fn a_missing_working_directory_is_named_instead_of_the_program() {
     let server = start(script_in(Path::new("/no/such/folder"), ""));
     let why = server.ready().await.unwrap_err();
     let told = r#""/bin/sh" cannot be started: its folder /no/such/folder (cwd): "#;
@@ -244,7 +244,7 @@ async fn a_folder_that_is_not_there_is_named_rather_than_the_program() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_at_an_unknown_question_is_asked_in_the_older_way() {
+async fn a_server_that_exits_on_discover_gets_the_legacy_handshake() {
     let strict = r#"refuse() { exit 1; }"#;
     let server = ready(script(strict)).await;
     assert_eq!(server.report().protocol, "2025-11-25");
@@ -256,7 +256,7 @@ const DISCOVERED: &str = r#"
     discovered() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}'; }"#;
 
 #[tokio::test]
-async fn a_server_that_says_nothing_to_an_unknown_question_is_asked_in_the_older_way_soon() {
+async fn a_server_that_ignores_discover_soon_gets_the_legacy_handshake() {
     let begin = r#"begin() { discovered "$first"; begun; }"#;
     let late_result = format!("{DISCOVERED}\n{begin}");
     let late_refusal = r#"begin() {
@@ -290,7 +290,7 @@ async fn a_server_that_says_nothing_to_an_unknown_question_is_asked_in_the_older
 }
 
 #[tokio::test]
-async fn a_server_that_takes_long_to_answer_and_knows_no_older_way_is_waited_for() {
+async fn a_slow_server_without_the_legacy_handshake_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let slow = r#"
         echo started >> life; trap 'echo ended >> life' EXIT
@@ -308,7 +308,7 @@ async fn a_server_that_takes_long_to_answer_and_knows_no_older_way_is_waited_for
 }
 
 #[tokio::test]
-async fn a_server_that_answers_late_each_time_is_waited_for_from_the_second_time_on() {
+async fn a_server_that_is_always_slow_is_waited_for_from_the_second_start_on() {
     let folder = tempfile::tempdir().unwrap();
     // Too slow to be started twice within its time limit.
     let slow = r#"
@@ -340,7 +340,7 @@ const STUBBORN: &str = r#"trap '' TERM HUP INT
     call() { text ok; while :; do sleep 1; done; }"#;
 
 #[tokio::test]
-async fn nothing_of_a_server_survives_its_end_even_if_it_does_not_care() {
+async fn no_process_of_a_stubborn_server_survives_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let server = ready(script_in(folder.path(), STUBBORN)).await;
     assert!(call(&server, "shop__look", "{}").await.is_ok());
@@ -355,7 +355,7 @@ async fn nothing_of_a_server_survives_its_end_even_if_it_does_not_care() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_longer_to_end_than_there_is_time_is_stopped_with_all_it_started() {
+async fn a_server_that_outlasts_the_shutdown_limit_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let server = ready(script_in(folder.path(), STUBBORN)).await;
     assert!(call(&server, "shop__look", "{}").await.is_ok());
@@ -373,7 +373,7 @@ async fn a_server_that_takes_longer_to_end_than_there_is_time_is_stopped_with_al
 }
 
 #[tokio::test]
-async fn a_server_whose_owner_forgets_it_ends() {
+async fn dropping_a_server_ends_its_process() {
     let folder = tempfile::tempdir().unwrap();
     let server = ready(script_in(folder.path(), "echo $$ > own")).await;
     let own = fs::read_to_string(folder.path().join("own")).unwrap();
@@ -394,7 +394,7 @@ impl ProgressSink for Reports {
 }
 
 #[tokio::test]
-async fn progress_is_shown_where_the_call_is() {
+async fn progress_is_reported_to_the_call_it_belongs_to() {
     let telling = r#"call() { token=${line#*\"progressToken\":}; token=${token%%[,\}]*}
         printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":3,"message":"looking"}}\n' "$token"
         sleep 1; text ok; }"#;
@@ -412,7 +412,7 @@ async fn progress_is_shown_where_the_call_is() {
 }
 
 #[tokio::test]
-async fn a_token_goes_to_its_server_and_into_no_error() {
+async fn a_token_is_sent_to_its_server_and_appears_in_no_error() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
         .await
         .unwrap();
@@ -481,7 +481,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn what_a_server_started_ends_with_it_though_the_server_ended_by_itself() {
+async fn child_processes_end_with_a_server_that_exits_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let leaving = "sleep 1000 > /dev/null 2>&1 < /dev/null & echo $! > child";
     let server = ready(script_in(folder.path(), leaving)).await;

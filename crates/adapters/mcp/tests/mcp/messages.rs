@@ -6,7 +6,7 @@ use crate::service::{answer, serve, usual};
 use crate::support::{call, ready, script_in, until};
 
 #[tokio::test]
-async fn a_server_with_log_messages_is_told_which_are_wanted() {
+async fn a_server_that_supports_logging_is_asked_for_the_wanted_log_level() {
     let folder = tempfile::tempdir().unwrap();
     let logging = r#"begin() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}'; }
         other() { echo "$line" >> heard; }"#;
@@ -20,7 +20,7 @@ async fn a_server_with_log_messages_is_told_which_are_wanted() {
 }
 
 #[tokio::test]
-async fn a_server_without_them_is_not_asked() {
+async fn a_server_without_logging_is_not_asked_for_a_log_level() {
     let folder = tempfile::tempdir().unwrap();
     let plain = r#"other() { echo "$line" >> heard; }"#;
     let server = ready(script_in(folder.path(), plain)).await;
@@ -30,7 +30,7 @@ async fn a_server_without_them_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_server_of_today_is_asked_for_them_with_each_call() {
+async fn the_current_protocol_sends_the_log_level_with_each_call() {
     let service = serve(|asked| match asked["method"].as_str().unwrap_or_default() {
         "server/discover" => answer(
             asked,

@@ -10,7 +10,7 @@ use neuraxis_mcp::{Accepted, MemoryPins, Pins};
 use crate::support::{names, notices, script, script_in, start_with, until};
 
 #[tokio::test]
-async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_program() {
+async fn accepted_tools_stay_accepted_across_processes_but_not_for_another_program() {
     let pins: Arc<MemoryPins> = Arc::default();
     let described = |what: &str, more: &str| {
         script(&format!(
@@ -53,7 +53,7 @@ async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_progra
 }
 
 #[tokio::test]
-async fn what_another_process_accepts_is_offered_soon() {
+async fn tools_accepted_by_another_process_are_soon_offered() {
     let pins: Arc<MemoryPins> = Arc::default();
     let folder = tempfile::tempdir().unwrap();
     let reading = || script_in(folder.path(), r#"list() { answer "$(cat words)"; }"#);
@@ -109,7 +109,7 @@ impl Pins for UnreadableFor {
 }
 
 #[tokio::test]
-async fn tools_are_there_once_it_can_be_told_again_which_were_accepted() {
+async fn tools_are_offered_once_the_accepted_definitions_are_readable_again() {
     let pins = UnreadableFor {
         left: AtomicUsize::new(2),
         pins: MemoryPins::default(),

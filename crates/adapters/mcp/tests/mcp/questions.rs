@@ -31,7 +31,7 @@ async fn heard(server: &McpServer, approver: &Arc<ScriptedApprover>) -> String {
 }
 
 #[tokio::test]
-async fn a_question_goes_to_the_person_behind_the_call_and_the_answer_back() {
+async fn a_question_reaches_the_user_of_the_call_and_its_answer_returns() {
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let server = ready(script(ASKING)).await;
@@ -54,8 +54,7 @@ const ASKING_BACK: &str = r#"call() { case $line in
     esac; }"#;
 
 #[tokio::test]
-async fn a_question_that_is_the_result_of_a_call_goes_to_the_person_and_the_answer_with_the_next_call()
- {
+async fn a_question_returned_as_a_result_is_answered_with_the_next_call() {
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let server = ready(script(ASKING_BACK)).await;
@@ -79,7 +78,7 @@ const STRICT: &str = r#"{"type":"object","properties":{"size":{"type":"string","
 const LOOSE: &str = r##"{"properties":{"size":{"anyOf":[{"$ref":"#/$defs/Size"},{"type":"null"}],"default":null},"at":{"type":["string","null"],"format":"time"},"pages":{"type":"integer","minimum":1.0}},"$defs":{"Size":{"type":"string","enum":["s","l"]}}}"##;
 
 #[tokio::test]
-async fn a_question_whose_schema_the_protocol_has_no_type_for_is_asked_all_the_same() {
+async fn a_question_whose_schema_has_no_protocol_type_is_asked_anyway() {
     for asking in [ASKING, ASKING_BACK] {
         let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
         let approver = Arc::new(ScriptedApprover::new().answering(answer));
@@ -101,7 +100,7 @@ async fn a_question_whose_schema_the_protocol_has_no_type_for_is_asked_all_the_s
 }
 
 #[tokio::test]
-async fn a_question_that_cannot_be_shown_is_declined_with_a_notice_and_the_call_goes_on() {
+async fn a_question_that_cannot_be_shown_is_declined_and_the_call_continues() {
     let free =
         r#"{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string"}}}}"#;
     for asking in [ASKING, ASKING_BACK] {
@@ -117,7 +116,7 @@ async fn a_question_that_cannot_be_shown_is_declined_with_a_notice_and_the_call_
 }
 
 #[tokio::test]
-async fn a_question_whose_schema_is_too_large_is_declined_with_a_notice() {
+async fn a_question_with_an_oversized_schema_is_declined_with_a_notice() {
     let text = "x".repeat(64 * 1024);
     let large = format!(r#"{{"type":"object","properties":{{}},"description":"{text}"}}"#);
     for asking in [ASKING, ASKING_BACK] {
@@ -147,7 +146,7 @@ impl Approver for Away {
 }
 
 #[tokio::test]
-async fn more_questions_than_ten_at_once_are_declined_with_a_notice() {
+async fn more_than_ten_questions_at_once_are_declined_with_a_notice() {
     let many = r#"call() { mine=$id; i=0
         while [ $i -lt 11 ]; do i=$((i+1))
             printf '{"jsonrpc":"2.0","id":"q%s","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}}}}\n' $i
@@ -168,7 +167,7 @@ async fn more_questions_than_ten_at_once_are_declined_with_a_notice() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_it_is_declined_and_the_call_goes_on() {
+async fn a_question_without_a_user_to_ask_is_declined_and_the_call_continues() {
     let server = ready(script(ASKING)).await;
     let output = call_in(&server, "shop__look", "{}", tool_context())
         .await
@@ -177,7 +176,7 @@ async fn where_nobody_answers_it_is_declined_and_the_call_goes_on() {
 }
 
 #[tokio::test]
-async fn a_person_is_never_sent_to_an_address() {
+async fn a_request_to_open_a_url_is_declined() {
     let answer = QuestionReply::Answered(JsonText::from_text("{}"));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let url = ASKING.replace(

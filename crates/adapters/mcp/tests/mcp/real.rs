@@ -84,7 +84,7 @@ async fn is_everything(server: &Arc<McpServer>) {
 
 #[tokio::test]
 #[ignore = "needs MCP servers: run by cargo xtask test"]
-async fn everything_works_over_standard_input_and_output() {
+async fn the_everything_server_works_over_stdio() {
     let server = ready(node("mcp-server-everything", &["stdio"])).await;
     is_everything(&server).await;
     assert_eq!(notices(&server), "");
@@ -93,7 +93,7 @@ async fn everything_works_over_standard_input_and_output() {
 
 #[tokio::test]
 #[ignore = "needs MCP servers: run by cargo xtask test"]
-async fn everything_works_over_http() {
+async fn the_everything_server_works_over_http() {
     let folder = std::env::var("TEST_NEURAXIS_MCP_NODE").unwrap();
     let port = FreePort::take();
     let _process = tokio::process::Command::new(format!("{folder}/mcp-server-everything"))
@@ -114,7 +114,7 @@ async fn everything_works_over_http() {
 
 #[tokio::test]
 #[ignore = "needs MCP servers: run by cargo xtask test"]
-async fn a_question_of_everything_is_answered_by_the_person() {
+async fn a_question_of_the_everything_server_is_answered_by_the_user() {
     let server = ready(node("mcp-server-everything", &["stdio"])).await;
     let asking = "real__trigger-elicitation-request";
     until("it offers what asks", || {
@@ -142,7 +142,7 @@ async fn a_question_of_everything_is_answered_by_the_person() {
 
 #[tokio::test]
 #[ignore = "needs MCP servers: run by cargo xtask test"]
-async fn files_are_read_and_a_graph_is_kept() {
+async fn the_filesystem_and_memory_servers_work() {
     let folder = tempfile::tempdir().unwrap();
     let real = folder.path().canonicalize().unwrap();
     std::fs::write(real.join("a.txt"), "hello").unwrap();
@@ -179,7 +179,7 @@ async fn files_are_read_and_a_graph_is_kept() {
 
 #[tokio::test]
 #[ignore = "needs MCP servers: run by cargo xtask test"]
-async fn servers_in_python_work_too() {
+async fn python_servers_work() {
     let server = ready(python("mcp-server-time", &["--local-timezone", "UTC"])).await;
     let now = text(
         &server,

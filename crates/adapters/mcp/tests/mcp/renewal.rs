@@ -19,7 +19,7 @@ fn refusal(message: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn an_error_that_names_no_request_answers_the_one_that_it_came_for() {
+async fn an_error_without_a_request_id_answers_the_request_it_arrived_for() {
     for refused in ["tools/list", "tools/call"] {
         let service = serve(move |asked| match method(asked) == refused {
             true => refusal("no tenant is named"),
@@ -43,7 +43,7 @@ async fn an_error_that_names_no_request_answers_the_one_that_it_came_for() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_taken_and_never_answered_ends_at_once() {
+async fn an_accepted_call_without_an_answer_fails_immediately() {
     let service = serve(|asked| match method(asked) {
         "tools/call" => Reply::of("202 Accepted", "text/plain", ""),
         _ => usual(asked),
@@ -61,7 +61,7 @@ async fn a_call_that_is_taken_and_never_answered_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_known_any_more_is_made_anew_and_its_tools_are_asked_for() {
+async fn an_expired_session_is_renewed_and_its_tools_are_listed_again() {
     let is_lost = Arc::new(AtomicBool::new(false));
     let (loses, sessions) = (Arc::clone(&is_lost), AtomicUsize::new(0));
     let service = serve(move |asked: &Value| match method(asked) {
@@ -98,7 +98,7 @@ async fn a_session_that_is_not_known_any_more_is_made_anew_and_its_tools_are_ask
 }
 
 #[tokio::test]
-async fn a_service_that_does_not_take_its_token_any_more_is_told_of_and_found_again() {
+async fn a_service_that_stops_accepting_its_token_is_reported_and_reconnected() {
     // After the content type comes the header that requests a token, which not all services send.
     for head in ["text/plain\r\nwww-authenticate: Bearer", "text/plain"] {
         let refuses = Arc::new(AtomicBool::new(false));
@@ -123,7 +123,7 @@ async fn a_service_that_does_not_take_its_token_any_more_is_told_of_and_found_ag
 }
 
 #[tokio::test]
-async fn what_is_accepted_of_a_service_that_was_deployed_anew_reaches_who_uses_it() {
+async fn accepting_the_tools_of_a_redeployed_service_reaches_other_clients() {
     let is_new = Arc::new(AtomicBool::new(false));
     let renewed = Arc::clone(&is_new);
     let service = serve(move |asked| match method(asked) {

@@ -26,7 +26,7 @@ fn with_this_key(key: &str, acts: &str) -> McpServerConfig {
 }
 
 #[tokio::test]
-async fn no_variable_of_a_program_is_in_what_it_says_of_its_tools_and_answers() {
+async fn no_secret_variable_appears_in_tools_answers_or_notices() {
     let telling = r#"
         begin() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"'$SHOP_KEY'","version":"1"}}'; }
         list() { answer '{"tools":[{"name":"look","description":"Looks with '$SHOP_KEY'.","inputSchema":{"description":"'$SHOP_KEY'"}},
@@ -59,7 +59,7 @@ async fn no_variable_of_a_program_is_in_what_it_says_of_its_tools_and_answers() 
 }
 
 #[tokio::test]
-async fn nor_in_why_it_ends_or_in_what_it_asks_a_person() {
+async fn no_secret_appears_in_an_exit_reason_or_a_question() {
     let server = start(with_key(r#"echo "error: bad key $SHOP_KEY" >&2; exit 1"#));
     let why = server.ready().await.unwrap_err();
     assert!(why.contains("error: bad key [redacted]"), "{why}");
@@ -78,7 +78,7 @@ async fn nor_in_why_it_ends_or_in_what_it_asks_a_person() {
 }
 
 #[tokio::test]
-async fn nor_the_beginning_of_a_long_one() {
+async fn no_part_of_a_long_secret_appears_in_an_exit_reason() {
     let telling = r#"echo "error: bad key $SHOP_KEY" >&2; exit 1"#;
     let server = start(with_this_key(&"k-canary-123".repeat(300), telling));
     let why = server.ready().await.unwrap_err();
@@ -87,7 +87,7 @@ async fn nor_the_beginning_of_a_long_one() {
 }
 
 #[tokio::test]
-async fn nor_a_line_of_one_that_has_several() {
+async fn no_line_of_a_multi_line_secret_appears_in_an_exit_reason() {
     let key = format!(
         "-----BEGIN KEY-----\n{}\n-----END KEY-----",
         "k-canary-123".repeat(5)
@@ -100,7 +100,7 @@ async fn nor_a_line_of_one_that_has_several() {
 }
 
 #[tokio::test]
-async fn nor_a_token_or_a_header_of_a_service_in_what_it_answers() {
+async fn no_token_or_secret_header_appears_in_answers_or_errors() {
     let telling = |asked: &Value| -> Reply {
         let said = "t-canary-123 h-canary-123";
         match asked["method"].as_str().unwrap_or_default() {

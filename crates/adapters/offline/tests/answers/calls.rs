@@ -121,7 +121,7 @@ async fn a_forced_choice_is_obeyed() {
 }
 
 #[tokio::test]
-async fn a_forced_choice_of_what_is_not_offered_is_a_bad_request() {
+async fn a_forced_choice_of_a_tool_not_offered_is_a_bad_request() {
     for choice in [
         ToolChoice::Required,
         ToolChoice::Named("system_health".parse().unwrap()),
@@ -138,7 +138,7 @@ async fn a_forced_choice_of_what_is_not_offered_is_a_bad_request() {
 }
 
 #[tokio::test]
-async fn arguments_that_a_tool_does_not_know_are_left_out() {
+async fn arguments_unknown_to_a_tool_are_omitted() {
     let plain = tool(
         "search_files",
         "Searches.",
@@ -159,7 +159,7 @@ async fn a_huge_message_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn a_question_that_goes_on_is_about_what_the_last_one_was_about() {
+async fn a_follow_up_question_reuses_the_previous_topic() {
     let conversation = |last: &str| {
         let mut request = request_of([
             Message::user("What time is it in Asia/Tokyo?"),
@@ -182,7 +182,7 @@ async fn a_question_that_goes_on_is_about_what_the_last_one_was_about() {
 }
 
 #[tokio::test]
-async fn a_reply_that_only_says_how_to_get_a_model_is_told_apart_from_an_answer() {
+async fn a_reply_that_only_explains_how_to_get_a_model_is_not_an_answer() {
     let told = respond(&asking("Write me a poem.", all())).await;
     assert!(OfflineModel::is_no_answer(&told));
     assert!(told.text().contains("export OPENAI_API_KEY="));
@@ -191,7 +191,7 @@ async fn a_reply_that_only_says_how_to_get_a_model_is_told_apart_from_an_answer(
 }
 
 #[tokio::test]
-async fn what_goes_with_a_question_asks_for_nothing() {
+async fn attached_text_parts_trigger_no_tool_calls() {
     let mut request = asking("What changed?", all());
     request.messages = [Message::User {
         parts: vec![

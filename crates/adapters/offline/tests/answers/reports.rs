@@ -6,7 +6,7 @@ use neuraxis_testkit::{messages, request_of, spec};
 use crate::ask::{all, asking, report, respond};
 
 #[tokio::test]
-async fn results_are_told_in_plain_language() {
+async fn tool_results_are_reported_in_plain_language() {
     let health = r#"{"summary":["CPU: 12 % of 8 cores","Memory: 3.1 of 16 GiB"],"warnings":["Disk / is 96 % full"],"cpu":{}}"#;
     let file = r##"{"kind":"text","path":"a.toml","text":"[a]\n\tb = 1\n","hint":"more","summary":"a.toml: lines 1 to 2 of 9."}"##;
     let hits = r#"{"hits":[{"path":"a.rs","line":3,"column":1,"text":"fn a()"}],"summary":"1 hit: a.rs:3."}"#;
@@ -24,7 +24,7 @@ async fn results_are_told_in_plain_language() {
 }
 
 #[tokio::test]
-async fn a_result_of_any_shape_is_told_field_by_field() {
+async fn a_result_of_any_shape_is_reported_field_by_field() {
     let nested = r#"{"user_name":"x","ok":true,"n":1.50,"none":null,"tags":["a","b"],"empty":[],
         "inner":{"deep":{"deeper":{"deepest":1}},"text":"one\ntwo"},"rows":[{"a":1,"b_c":"2"},{"a":3}]}"#;
     let results = [
@@ -41,7 +41,7 @@ async fn a_result_of_any_shape_is_told_field_by_field() {
 }
 
 #[tokio::test]
-async fn a_failed_call_is_told_plainly() {
+async fn a_failed_call_is_reported_plainly() {
     let error = r#"{"error":"no such file: a.txt;\n\u001b[31mtry list_files"}"#;
     let text = report(&[("read_file", error)]).await;
     assert!(
@@ -51,7 +51,7 @@ async fn a_failed_call_is_told_plainly() {
 }
 
 #[tokio::test]
-async fn a_huge_result_is_told_in_part() {
+async fn a_huge_result_is_reported_in_part() {
     let lines = "x".repeat(2_000) + "\n";
     let value = serde_json::json!({ "text": lines.repeat(500), "summary": "big" }).to_string();
     let text = report(&[("read_file", &value)]).await;
@@ -64,7 +64,7 @@ async fn a_huge_result_is_told_in_part() {
 }
 
 #[tokio::test]
-async fn what_tools_return_cannot_control_the_terminal() {
+async fn tool_output_cannot_control_the_terminal() {
     let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2Jsafe\u{9b}1m\u{202e}\u{8}";
     let fields = serde_json::json!({ hostile: hostile, "list": [hostile], "object": { hostile: [{ hostile: hostile }] } });
     let summary = serde_json::json!({
@@ -88,7 +88,7 @@ async fn what_tools_return_cannot_control_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_last_answer_tells_what_was_gathered_and_calls_nothing() {
+async fn a_final_answer_reports_the_results_and_calls_no_tool() {
     let conversation = [
         Message::user("How is the CPU?"),
         messages::calls([("call_1", "system_health", "{}")]),
@@ -115,7 +115,7 @@ async fn a_last_answer_tells_what_was_gathered_and_calls_nothing() {
 }
 
 #[tokio::test]
-async fn the_results_of_an_older_question_are_not_told_again() {
+async fn results_of_an_earlier_question_are_not_reported_again() {
     let conversation = [
         Message::user("How is the CPU?"),
         messages::calls([("call_1", "system_health", "{}")]),

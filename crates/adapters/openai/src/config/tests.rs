@@ -12,7 +12,7 @@ fn an_empty_section_is_the_default() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_configuration_reads_back_equal() {
     let text = r#"
         api = "chat"
         model = "m"
@@ -42,7 +42,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_by_name_and_so_is_a_key_in_the_file() {
+fn unknown_keys_secrets_and_invalid_values_are_refused() {
     let error = read("base_uri = \"x\"").unwrap_err();
     assert!(
         error.message().contains("unknown field `base_uri`"),
@@ -60,7 +60,7 @@ fn an_unknown_key_is_refused_by_name_and_so_is_a_key_in_the_file() {
 }
 
 #[test]
-fn secrets_are_written_nowhere() {
+fn secrets_are_never_written_out() {
     let mut config = OpenAiConfig::new("m");
     config.api_key = Some(Secret::new("sk-canary"));
     config
@@ -75,7 +75,7 @@ fn secrets_are_written_nowhere() {
 }
 
 #[test]
-fn a_secret_header_whose_variable_is_not_set_is_named() {
+fn a_secret_header_with_an_unset_variable_is_named() {
     let mut config = OpenAiConfig::new("m");
     config
         .headers_env
@@ -87,7 +87,7 @@ fn a_secret_header_whose_variable_is_not_set_is_named() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn settings_that_cannot_work_are_refused() {
     assert_eq!(OpenAiConfig::new(" ").check(), Err(OpenAiError::NoModel));
     let mut config = OpenAiConfig::new("m");
     config.api = Api::Chat;
@@ -109,7 +109,7 @@ fn what_cannot_work_is_refused() {
 }
 
 #[test]
-fn first_hand_servers_are_known_by_their_hosts() {
+fn openai_and_azure_servers_are_recognized_by_host() {
     for (url, expected) in [
         ("https://api.openai.com/v1", true),
         ("https://eu.api.openai.com/v1", true),

@@ -33,7 +33,7 @@ mod chat {
 }
 
 #[tokio::test]
-async fn what_the_server_counts_is_the_usage() {
+async fn usage_comes_from_the_counts_of_the_server() {
     let server = Loopback::start(answer).await;
     for api in APIS {
         let client = client(&server, api);
@@ -52,7 +52,7 @@ async fn what_the_server_counts_is_the_usage() {
 }
 
 #[tokio::test]
-async fn both_protocols_give_the_same_calls() {
+async fn both_apis_return_the_same_calls() {
     let server = Loopback::start(answer).await;
     for api in APIS {
         let reply = stream(&client(&server, api), &request("two calls"))
@@ -80,7 +80,7 @@ async fn both_protocols_give_the_same_calls() {
 }
 
 #[tokio::test]
-async fn calls_one_after_the_other_use_one_connection() {
+async fn consecutive_calls_share_one_connection() {
     let server = Loopback::start(answer).await;
     for api in APIS {
         let before = server.connections();

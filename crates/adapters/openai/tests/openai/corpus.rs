@@ -20,13 +20,13 @@ async fn ask(server: &Loopback) -> [Result<Reply, LlmError>; 2] {
 }
 
 #[tokio::test]
-async fn streams_of_responses_are_replies_or_errors() {
+async fn every_responses_stream_of_the_corpus_is_a_reply_or_an_error() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/responses");
     are_replies_or_errors(&folder, ask).await;
 }
 
 #[tokio::test]
-async fn a_stream_of_chat_completions_is_no_reply() {
+async fn a_chat_completions_stream_is_no_responses_reply() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/tests/corpus/chat/good-text");
     let server = serve(std::fs::read(path).unwrap()).await;
     for reply in ask(&server).await {

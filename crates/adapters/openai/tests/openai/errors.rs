@@ -159,7 +159,7 @@ const DOCUMENTED: [(u16, &str, &str, &str, LlmErrorKind); 24] = [
 ];
 
 #[tokio::test]
-async fn each_documented_error_is_its_kind_on_both_protocols() {
+async fn each_documented_error_maps_to_its_kind_on_both_apis() {
     for (status, kind, code, message, expected) in DOCUMENTED {
         let error = json!({"message": message, "type": kind, "param": null, "code": (!code.is_empty()).then_some(code)});
         let body = json!({"error": error}).to_string();
@@ -176,7 +176,7 @@ async fn each_documented_error_is_its_kind_on_both_protocols() {
 }
 
 #[tokio::test]
-async fn what_groq_cannot_parse_is_no_bad_request() {
+async fn output_that_groq_cannot_parse_is_an_invalid_response() {
     for code in ["tool_use_failed", "json_validate_failed"] {
         let error = json!({"message": "Please adjust your prompt. See 'failed_generation' for more details.",
             "type": "invalid_request_error", "code": code, "failed_generation": "<function=look"});
@@ -197,7 +197,7 @@ async fn what_groq_cannot_parse_is_no_bad_request() {
 }
 
 #[tokio::test]
-async fn bodies_of_other_shapes_are_told_in_their_own_words() {
+async fn error_bodies_of_other_shapes_are_quoted_or_named() {
     for (headers, body, said) in [
         (
             "content-type: application/json",
@@ -231,7 +231,7 @@ async fn bodies_of_other_shapes_are_told_in_their_own_words() {
 }
 
 #[tokio::test]
-async fn an_error_tells_how_the_server_calls_the_request() {
+async fn an_error_names_the_request_id() {
     let server = Loopback::start(|_| Answer::whole(500, "x-request-id: req_7", "{}")).await;
     for error in both(&client(&server, Api::Responses), &request("hi")).await {
         assert!(error.message.contains("request req_7"), "{error}");
@@ -239,7 +239,7 @@ async fn an_error_tells_how_the_server_calls_the_request() {
 }
 
 #[tokio::test]
-async fn a_limit_tells_how_long_to_wait_in_every_form_of_the_headers() {
+async fn the_wait_of_a_rate_limit_is_read_from_every_header_form() {
     let wait = |millis| Some(Duration::from_millis(millis));
     for (status, headers, expected) in [
         (429, "retry-after: 7", wait(7_000)),
@@ -271,7 +271,7 @@ async fn a_limit_tells_how_long_to_wait_in_every_form_of_the_headers() {
 }
 
 #[tokio::test]
-async fn the_server_has_the_last_word_on_trying_again() {
+async fn the_should_retry_header_is_honored_except_for_unauthorized() {
     for (status, word, retryable) in [
         (500, "false", false),
         (429, "false", false),
@@ -304,7 +304,7 @@ const MORE_THAN_A_MINUTE_ALLOWS: [(u16, &str); 2] = [
 ];
 
 #[tokio::test]
-async fn a_request_that_no_minute_has_room_for_needs_what_it_is_without_the_reply() {
+async fn a_request_too_large_for_the_rate_limit_is_a_context_overflow() {
     let expected = LlmErrorKind::ContextOverflow {
         limit: Some(6_000),
         needed: Some(4_904),
@@ -337,7 +337,7 @@ async fn a_request_that_no_minute_has_room_for_needs_what_it_is_without_the_repl
 }
 
 #[tokio::test]
-async fn what_is_too_large_with_room_to_think_is_asked_for_without() {
+async fn a_request_too_large_with_thinking_room_is_retried_without_it() {
     let has_room = |body: &str| body.contains("5120");
     let (status, words) = MORE_THAN_A_MINUTE_ALLOWS[1];
     let error = json!({"code": "rate_limit_exceeded", "message": words});
@@ -371,7 +371,7 @@ async fn what_is_too_large_with_room_to_think_is_asked_for_without() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_next_minute_has_room_for_waits() {
+async fn a_request_that_fits_the_next_minute_reports_how_long_to_wait() {
     let words = "Rate limit reached for model `m` on tokens per minute (TPM): Limit 6000, Used 5034, Requested 1443. Please try again in 4.77s.";
     let body =
         json!({"error": {"message": words, "type": "tokens", "code": "rate_limit_exceeded"}});
@@ -384,7 +384,7 @@ async fn a_request_that_the_next_minute_has_room_for_waits() {
 }
 
 #[tokio::test]
-async fn a_response_that_failed_is_the_error_it_names() {
+async fn a_failed_response_has_the_error_it_names() {
     for (code, expected) in [
         ("server_error", LlmErrorKind::server(None)),
         ("rate_limit_exceeded", limited()),
@@ -410,7 +410,7 @@ async fn a_response_that_failed_is_the_error_it_names() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_stream_is_what_it_says_after_what_came_before_it() {
+async fn an_error_event_inside_a_stream_fails_the_reply_with_its_kind() {
     let mut events = streamed(&response(&[message_item("Good day.")]));
     events.truncate(5);
     events.push(json!({"type": "error", "code": "server_is_overloaded", "message": format!("busy {CANARY}"), "param": null}));

@@ -38,7 +38,7 @@ async fn error_after_start(api: Api, rest: &str) -> LlmErrorKind {
 }
 
 #[tokio::test]
-async fn bad_json_in_a_stream_and_whole_is_an_invalid_response() {
+async fn invalid_json_is_an_invalid_response_streamed_or_whole() {
     for api in APIS {
         for json in [
             "{",
@@ -60,7 +60,7 @@ async fn bad_json_in_a_stream_and_whole_is_an_invalid_response() {
 }
 
 #[tokio::test]
-async fn a_page_in_place_of_a_reply_is_named_by_its_type() {
+async fn an_html_page_instead_of_a_reply_is_named_by_its_type() {
     let server = Loopback::start(|_| Answer::whole(200, "content-type: text/html", "<html>")).await;
     for api in APIS {
         for error in both(&client(&server, api), &request("hi")).await {
@@ -71,7 +71,7 @@ async fn a_page_in_place_of_a_reply_is_named_by_its_type() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_utf_8_are_an_error() {
+async fn invalid_utf_8_is_an_invalid_response() {
     for api in APIS {
         let mut bytes = good(api).into_bytes();
         let at = bytes.windows(4).position(|four| four == b"look").unwrap();
@@ -111,7 +111,7 @@ async fn replies(api: Api, streams: Vec<(String, usize)>) -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn lines_may_end_in_any_way_and_comments_and_a_byte_order_mark_are_skipped() {
+async fn any_line_ending_comments_and_a_byte_order_mark_are_accepted() {
     for api in APIS {
         let odd = |ending: &str| {
             let text = good(api).replace('\n', ending);
@@ -131,7 +131,7 @@ async fn lines_may_end_in_any_way_and_comments_and_a_byte_order_mark_are_skipped
 }
 
 #[tokio::test]
-async fn a_reply_in_pieces_of_any_size_is_the_same() {
+async fn a_reply_is_the_same_for_any_chunk_size() {
     for api in APIS {
         let sizes = [4_096, 1, 2, 3, 5, 64];
         let replies = replies(api, sizes.map(|size| (good(api), size)).into()).await;
@@ -143,7 +143,7 @@ async fn a_reply_in_pieces_of_any_size_is_the_same() {
 }
 
 #[tokio::test]
-async fn a_tail_that_never_ended_is_incomplete() {
+async fn an_unfinished_last_event_is_incomplete() {
     for api in APIS {
         let kind = error_after_start(api, "data: {\"type\":").await;
         assert_eq!(kind, LlmErrorKind::Incomplete, "{api:?}");
@@ -158,7 +158,7 @@ async fn a_tail_that_never_ended_is_incomplete() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_given_up() {
+async fn an_endless_line_is_aborted() {
     static X: [u8; 65_536] = [b'x'; 65_536];
     for api in APIS {
         let server = Loopback::start(|_| {
@@ -178,7 +178,7 @@ async fn a_line_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn calls_that_contradict_themselves_are_an_error() {
+async fn inconsistent_calls_are_an_invalid_response() {
     let item = |at: usize, item: Value| json!({"type": "response.output_item.added", "output_index": at, "item": item});
     let call = |index: u32, id: &str, name: &str| {
         chunk(
@@ -216,7 +216,7 @@ async fn calls_that_contradict_themselves_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_finish_that_is_unknown_or_contradicts_another_is_an_error() {
+async fn an_unknown_or_inconsistent_finish_is_an_invalid_response() {
     let mut unknown = response(&output(false));
     unknown["status"] = json!("splendid");
     let odd = json!({"type": "response.completed", "response": unknown});
@@ -246,7 +246,7 @@ async fn a_finish_that_is_unknown_or_contradicts_another_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_packed_body_is_refused_unread() {
+async fn a_compressed_body_is_refused() {
     let headers = "content-type: application/json\r\ncontent-encoding: gzip";
     let server = Loopback::start(move |_| Answer::whole(200, headers, "{}")).await;
     for api in APIS {
@@ -258,7 +258,7 @@ async fn a_packed_body_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stalls_or_is_cut_ends_in_its_kind_of_error() {
+async fn a_stalled_stream_times_out_and_a_cut_one_is_incomplete() {
     for api in APIS {
         let start: String = good(api).split_inclusive("\n\n").take(4).collect();
         for (act, expected) in [

@@ -71,7 +71,7 @@ fn all_settings(config: &mut OpenAiConfig) {
 }
 
 #[tokio::test]
-async fn a_request_of_responses_looks_like_this() {
+async fn a_responses_request_matches_its_snapshot() {
     let seen = sent(Api::Responses, &everything(), |config| {
         all_settings(config);
         config.reasoning_summary = Some(ReasoningSummary::Concise);
@@ -82,14 +82,14 @@ async fn a_request_of_responses_looks_like_this() {
 }
 
 #[tokio::test]
-async fn a_request_of_chat_completions_looks_like_this() {
+async fn a_chat_completions_request_matches_its_snapshot() {
     let seen = sent(Api::Chat, &everything(), all_settings).await;
     assert_eq!(seen.line, "POST /v1/chat/completions");
     insta::assert_snapshot!(seen.body);
 }
 
 #[tokio::test]
-async fn the_least_request_of_each_protocol_looks_like_this() {
+async fn minimal_requests_of_both_apis_match_their_snapshot() {
     let mut bodies = Vec::new();
     for api in crate::APIS {
         for model in ["gpt-5.3", "gpt-4.1"] {
@@ -101,7 +101,7 @@ async fn the_least_request_of_each_protocol_looks_like_this() {
 }
 
 #[tokio::test]
-async fn a_stream_is_asked_for_with_its_usage() {
+async fn a_streamed_call_requests_a_stream_with_usage() {
     let server = Loopback::start(answer).await;
     for api in crate::APIS {
         stream(&crate::client(&server, api), &request("hi"))
@@ -123,7 +123,7 @@ async fn a_stream_is_asked_for_with_its_usage() {
 }
 
 #[tokio::test]
-async fn the_role_of_instructions_and_the_temperature_go_by_the_model_unless_configured() {
+async fn system_role_and_temperature_follow_the_model_unless_configured() {
     let mut request = request_of([Message::system("s"), Message::user("u")]);
     request.temperature = Some(0.5);
     for (model, role, temperature) in [("o3", "developer", false), ("gpt-4.1", "system", true)] {
@@ -145,7 +145,7 @@ async fn the_role_of_instructions_and_the_temperature_go_by_the_model_unless_con
 }
 
 #[tokio::test]
-async fn other_servers_get_what_every_server_knows() {
+async fn unknown_models_get_only_widely_supported_fields() {
     let mut request = everything();
     request.tool_choice = ToolChoice::Auto;
     let body = body(Api::Chat, &request, |config| {
@@ -159,7 +159,7 @@ async fn other_servers_get_what_every_server_knows() {
 }
 
 #[tokio::test]
-async fn the_field_that_limits_a_reply_is_the_one_that_is_configured() {
+async fn the_configured_token_limit_field_is_sent() {
     let mut request = request("hi");
     request.max_output_tokens = Some(2_048);
     for (model, field, expected, other) in [
@@ -187,7 +187,7 @@ async fn the_field_that_limits_a_reply_is_the_one_that_is_configured() {
 }
 
 #[tokio::test]
-async fn a_model_that_thinks_has_room_to_where_its_reply_is_to_be_short() {
+async fn a_short_reply_limit_of_a_reasoning_model_is_extended_for_thinking() {
     let mut request = request("hi");
     for (model, effort, asked, expected) in [
         ("gpt-5.6", None, 16, 4_112),
@@ -211,7 +211,7 @@ async fn a_model_that_thinks_has_room_to_where_its_reply_is_to_be_short() {
 }
 
 #[tokio::test]
-async fn a_stream_is_not_asked_for_its_usage_where_the_server_does_not_know_the_question() {
+async fn stream_usage_is_not_requested_if_disabled() {
     let server = Loopback::start(answer).await;
     let mut config = config(&server, Api::Chat);
     config.stream_usage = Some(false);
@@ -222,7 +222,7 @@ async fn a_stream_is_not_asked_for_its_usage_where_the_server_does_not_know_the_
 }
 
 #[tokio::test]
-async fn a_server_that_knows_no_schemas_is_asked_for_an_object_or_nothing_and_the_model_is_told() {
+async fn a_server_without_schema_support_gets_the_schema_as_text() {
     let mut request = request("hi");
     request.reply_format = everything().reply_format;
     for (form, expected) in [
@@ -240,7 +240,7 @@ async fn a_server_that_knows_no_schemas_is_asked_for_an_object_or_nothing_and_th
 }
 
 #[tokio::test]
-async fn reasoning_goes_back_over_chat_completions_where_that_is_configured() {
+async fn reasoning_is_sent_back_over_chat_completions_only_if_configured() {
     let thought = Message::Assistant(AssistantMessage {
         parts: vec![
             Part::Reasoning(ReasoningPart {
@@ -275,7 +275,7 @@ async fn reasoning_goes_back_over_chat_completions_where_that_is_configured() {
 }
 
 #[tokio::test]
-async fn what_the_server_keeps_needs_no_encrypted_reasoning() {
+async fn encrypted_reasoning_is_requested_only_if_the_server_does_not_store_it() {
     let kept = body(Api::Responses, &request("hi"), |config| config.store = true).await;
     assert_eq!(
         (&kept["store"], kept.get("include")),
@@ -292,7 +292,7 @@ async fn what_the_server_keeps_needs_no_encrypted_reasoning() {
 }
 
 #[tokio::test]
-async fn azure_is_reached_by_its_path_its_version_and_its_key_header() {
+async fn azure_is_called_with_its_path_api_version_and_key_header() {
     let seen = sent(Api::Chat, &request("hi"), |config| {
         config.base_url = config.base_url.replace("/v1", "/openai/deployments/mine/");
         config
@@ -314,7 +314,7 @@ async fn azure_is_reached_by_its_path_its_version_and_its_key_header() {
 }
 
 #[tokio::test]
-async fn accounts_and_extra_headers_are_sent_and_shown_nowhere() {
+async fn account_and_extra_headers_are_sent_but_secrets_never_shown() {
     let mut shown = String::new();
     let seen = sent(Api::Responses, &request("hi"), |config| {
         config.organization = Some("org-1".to_owned());
@@ -344,7 +344,7 @@ async fn accounts_and_extra_headers_are_sent_and_shown_nowhere() {
 }
 
 #[tokio::test]
-async fn a_secret_header_that_the_server_repeats_is_not_told() {
+async fn a_secret_header_repeated_by_the_server_is_redacted() {
     let server = Loopback::start(|_| {
         Answer::whole(401, "x: y", r#"{"error":"wrong token canary-token-1"}"#)
     })

@@ -29,8 +29,7 @@ fn newest(server: &Loopback, effort: Option<ReasoningEffort>) -> OpenAiClient {
 }
 
 #[tokio::test]
-async fn a_late_system_message_that_the_template_behind_a_server_refuses_is_sent_as_the_users_next()
-{
+async fn a_refused_late_system_message_is_sent_as_a_user_message() {
     let strict = |seen: &Seen| {
         const REFUSAL: &str = r#"{"error":{"message":"System message must be at the beginning.","type":"BadRequestError","param":null,"code":400}}"#;
         match seen.body.matches(r#""role":"system""#).count() {
@@ -68,7 +67,7 @@ async fn a_late_system_message_that_the_template_behind_a_server_refuses_is_sent
 }
 
 #[tokio::test]
-async fn the_newest_models_are_asked_not_to_reason_where_tools_are_offered_on_chat_completions() {
+async fn the_newest_models_do_not_reason_with_tools_on_chat_completions() {
     let server = Loopback::start(answer).await;
     let client = newest(&server, None);
     respond(&client, &with_tools()).await.unwrap();
@@ -87,8 +86,7 @@ async fn the_newest_models_are_asked_not_to_reason_where_tools_are_offered_on_ch
 }
 
 #[tokio::test]
-async fn tools_and_reasoning_of_the_newest_models_on_chat_completions_are_refused_before_they_are_sent()
- {
+async fn tools_with_reasoning_on_chat_completions_are_refused_without_sending() {
     let server = Loopback::start(answer).await;
     let client = newest(&server, Some(ReasoningEffort::High));
     for error in both(&client, &with_tools()).await {
@@ -99,7 +97,7 @@ async fn tools_and_reasoning_of_the_newest_models_on_chat_completions_are_refuse
 }
 
 #[tokio::test]
-async fn the_newest_models_take_tools_and_reasoning_on_responses() {
+async fn the_newest_models_accept_tools_and_reasoning_on_responses() {
     let server = Loopback::start(answer).await;
     let mut config = config(&server, Api::Responses);
     config.model = "gpt-5.6".to_owned();
@@ -114,7 +112,7 @@ async fn the_newest_models_take_tools_and_reasoning_on_responses() {
 }
 
 #[tokio::test]
-async fn a_stream_of_responses_ends_without_done_and_may_have_one() {
+async fn a_responses_stream_may_end_with_or_without_done() {
     let text = named_events(&streamed(&response(&[message_item("Good day.")])));
     for end in ["", "data: [DONE]\n\n"] {
         let text = format!("{text}{end}");
@@ -127,7 +125,7 @@ async fn a_stream_of_responses_ends_without_done_and_may_have_one() {
 }
 
 #[tokio::test]
-async fn a_stream_of_chat_completions_without_done_is_cut_off_and_keeps_its_usage() {
+async fn a_chat_completions_stream_without_done_is_incomplete_and_keeps_its_usage() {
     let text = chunks(&chat_stream(true)).replace("data: [DONE]\n\n", "");
     let server = Loopback::start(move |_| pieces(&text)).await;
     let error = stream(&client(&server, Api::Chat), &request("hi"))
@@ -138,7 +136,7 @@ async fn a_stream_of_chat_completions_without_done_is_cut_off_and_keeps_its_usag
 }
 
 #[tokio::test]
-async fn usage_that_is_null_or_never_comes_is_unknown() {
+async fn missing_or_null_usage_is_unknown() {
     let mut stream_of = chat_stream(false);
     stream_of.pop();
     let server = Loopback::start(move |_| pieces(&chunks(&stream_of))).await;
@@ -156,7 +154,7 @@ async fn usage_that_is_null_or_never_comes_is_unknown() {
 }
 
 #[tokio::test]
-async fn details_of_usage_that_are_missing_count_as_none() {
+async fn missing_usage_details_count_as_zero() {
     let mut chunk = usage_chunk();
     for details in ["prompt_tokens_details", "completion_tokens_details"] {
         chunk["usage"].as_object_mut().unwrap().remove(details);
@@ -174,7 +172,7 @@ async fn details_of_usage_that_are_missing_count_as_none() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_text_that_ends_as_refused_on_both_protocols() {
+async fn a_refusal_is_text_with_a_refused_finish_on_both_apis() {
     let refusal = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
         "content": [{"type": "refusal", "refusal": "I can't help with that."}]});
     let refused = response(&[refusal]);
@@ -211,7 +209,7 @@ async fn a_refusal_is_text_that_ends_as_refused_on_both_protocols() {
 }
 
 #[tokio::test]
-async fn why_a_reply_is_incomplete_is_how_it_finishes() {
+async fn the_incomplete_reason_determines_the_finish() {
     for (reason, expected) in [
         ("max_output_tokens", ReplyFinish::Length),
         ("max_tokens", ReplyFinish::Length),
@@ -234,7 +232,7 @@ async fn why_a_reply_is_incomplete_is_how_it_finishes() {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_reply_that_was_cut_off_are_never_seen_as_whole() {
+async fn the_calls_of_a_truncated_reply_are_never_returned() {
     let mut events = streamed(&response(&[call_item(1, "{\"at\":\"sky\"}")]));
     events.pop();
     let server = Loopback::start(move |_| pieces(&named_events(&events))).await;
@@ -245,7 +243,7 @@ async fn the_calls_of_a_reply_that_was_cut_off_are_never_seen_as_whole() {
 }
 
 #[tokio::test]
-async fn the_older_name_of_a_finish_for_calls_is_understood() {
+async fn the_legacy_function_call_finish_is_understood() {
     let mut stream_of = chat_stream(true);
     let last = stream_of.len() - 2;
     stream_of[last]["choices"][0]["finish_reason"] = json!("function_call");
@@ -257,7 +255,7 @@ async fn the_older_name_of_a_finish_for_calls_is_understood() {
 }
 
 #[tokio::test]
-async fn models_are_listed_as_far_as_they_can_be_named() {
+async fn models_with_valid_names_are_listed() {
     let server = Loopback::start(|seen| {
         assert_eq!(seen.line, "GET /v1/models?v=1");
         Answer::json(r#"{"object":"list","data":[{"id":"gpt-5.3","object":"model"},{"id":"bad\u0000name"},{"id":""},{"id":"o3"}]}"#)
@@ -271,7 +269,7 @@ async fn models_are_listed_as_far_as_they_can_be_named() {
 }
 
 #[tokio::test]
-async fn a_list_without_anything_around_it_is_read_and_one_nameless_model_hides_no_other() {
+async fn a_bare_model_list_is_read_and_nameless_models_are_skipped() {
     let server = Loopback::start(|_| {
         Answer::json(r#" [{"id":"m/one","type":"chat"},{"id":null},{"id":"m/two"}]"#)
     })
@@ -282,7 +280,7 @@ async fn a_list_without_anything_around_it_is_read_and_one_nameless_model_hides_
 }
 
 #[tokio::test]
-async fn a_list_of_models_that_is_none_says_why() {
+async fn an_unusable_model_list_is_an_error_with_its_kind() {
     let within = Duration::from_secs(5);
     for (status, body, expected) in [
         (

@@ -15,7 +15,7 @@ fn conversation(seen: &Seen) -> &str {
 }
 
 #[tokio::test]
-async fn reasoning_goes_back_whole_in_its_place_while_the_server_keeps_nothing() {
+async fn reasoning_is_sent_back_whole_and_in_place() {
     let server = Loopback::start(answer).await;
     let client = client(&server, Api::Responses);
     let mut request = request_of([Message::system("s"), Message::user("two calls")]);
@@ -50,7 +50,7 @@ async fn reasoning_goes_back_whole_in_its_place_while_the_server_keeps_nothing()
 }
 
 #[tokio::test]
-async fn a_reply_is_kept_the_same_whether_it_streamed_or_not() {
+async fn a_stored_reply_is_the_same_streamed_or_whole() {
     let server = Loopback::start(answer).await;
     let client = client(&server, Api::Responses);
     let request = request_of([Message::user("two calls")]);
@@ -72,7 +72,7 @@ async fn two_results(client: &OpenAiClient) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn another_model_server_or_protocol_gets_plain_text_and_calls_and_none_of_the_ids() {
+async fn another_model_server_or_api_receives_no_reasoning_or_ids() {
     let server = Loopback::start(answer).await;
     let first = client(&server, Api::Responses);
     let request = two_results(&first).await;
@@ -100,7 +100,7 @@ async fn another_model_server_or_protocol_gets_plain_text_and_calls_and_none_of_
 }
 
 #[tokio::test]
-async fn sealed_reasoning_that_the_service_refuses_is_left_out_from_then_on() {
+async fn encrypted_reasoning_that_the_service_refuses_is_omitted_from_then_on() {
     const REFUSED: &str = r#"{"error":{"message":"The encrypted content gAAA...led could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}"#;
     let server = Loopback::start(|seen| {
         if seen.body.contains("gAAAAAB") {
@@ -133,7 +133,7 @@ async fn sealed_reasoning_that_the_service_refuses_is_left_out_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_message_says_what_it_was_for_and_has_its_id() {
+async fn a_message_is_sent_back_with_its_id_and_phase() {
     let server = Loopback::start(answer).await;
     let client = client(&server, Api::Responses);
     let mut request = request_of([Message::user("hello")]);
@@ -150,7 +150,7 @@ async fn a_message_says_what_it_was_for_and_has_its_id() {
 }
 
 #[tokio::test]
-async fn the_signature_of_a_call_goes_back_over_chat_completions_to_the_server_that_gave_it() {
+async fn a_call_signature_is_sent_back_only_to_the_server_that_issued_it() {
     const SIGNED: &str = r#"{"model":"gpt-5.3-2026-02-01","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","tool_calls":[
         {"id":"call_1","type":"function","function":{"name":"look","arguments":"{}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]}}]}"#;
     let server = Loopback::start(|_| Answer::json(SIGNED)).await;

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_says_what_kind_of_thing_happened_and_nothing_of_what_was_said() {
+    fn an_error_type_names_the_kind_and_contains_no_content() {
         assert_eq!(word(&ToolFailure::Timeout), "timeout");
         assert_eq!(word(&LlmErrorKind::server(Some(503))), "server");
         assert_eq!(word(&FinishReason::MaxTurns), "max_turns");

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_may_be_absolute_or_not_and_must_be_a_file() {
+    fn a_sqlite_path_may_be_relative_or_absolute_but_must_be_a_plain_file() {
         let path = |url| path(url).map(|path| path.display().to_string());
         assert_eq!(path("sqlite:///var/a b.db"), Some("/var/a b.db".to_owned()));
         assert_eq!(path("sqlite://a.db"), Some("a.db".to_owned()));

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_address_says_in_vain_is_named_without_what_may_be_secret() {
+    fn an_unknown_url_parameter_is_named_without_revealing_secrets() {
         for (query, expected) in [
             ("passwd=s3cret&sslmode=require", Some("passwd")),
             ("sslmode=require&pass=s3cret", Some("pass")),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_address_says_needlessly_is_left_out_of_it() {
+    async fn needless_url_parameters_are_removed() {
         for (query, expected) in [
             ("?connect_timeout=5", "?"),
             (

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_not_asked_for_longest_goes_when_there_is_no_room() {
+    fn the_least_recently_used_histories_are_evicted_when_space_runs_out() {
         let histories = Histories::default();
         for session in 1..=4 {
             histories.insert(session, cached(session, 1, MAX_BYTES / 4));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_history_takes_no_newer_ones_place() {
+    fn an_older_history_does_not_replace_a_newer_one() {
         let histories = Histories::default();
         histories.insert(1, cached(1, 7, 10));
         histories.insert(1, cached(1, 5, 1_000));
@@ -326,7 +326,7 @@ mod tests {
 
     /// A server lost the runs after the fifth, and assigned the key of the sixth to another one.
     #[test]
-    fn what_goes_beyond_the_last_run_or_ends_otherwise_is_forgotten() {
+    fn a_history_beyond_the_last_run_or_with_another_end_is_discarded() {
         let histories = Histories::default();
         histories.insert(1, cached(1, 6, 10));
         assert!(histories.upto_last(1, 7, chain_at(7)).is_none());
@@ -341,7 +341,7 @@ mod tests {
 
     /// A fork or an import may begin with a whole conversation.
     #[tokio::test]
-    async fn what_a_session_begins_with_takes_room_as_well() {
+    async fn the_seed_of_a_session_counts_toward_the_cache_size() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sessions.db");
         let config = SqlConfig::new(format!("sqlite://{}", file.display()));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_takes_no_room() {
+    fn forgotten_sessions_take_no_cache_space() {
         let histories = Histories::default();
         for session in 1..=3 {
             histories.insert(session, cached(session, 1, 10));

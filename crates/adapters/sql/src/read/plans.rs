@@ -74,21 +74,21 @@ async fn finds_the_steps_after_a_record(dialect: Dialect, link: &mut Link) {
 }
 
 #[tokio::test]
-async fn what_a_day_used_is_found_by_when_runs_ended() {
+async fn usage_of_a_day_is_found_by_the_end_time_of_runs() {
     let (_folder, mut link) = in_file().await;
     finds_the_runs_of_a_day(Dialect::Sqlite, &mut link).await;
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn what_a_day_used_is_found_by_when_runs_ended_on_a_server() {
+async fn usage_of_a_day_is_found_by_the_end_time_of_runs_on_a_server() {
     let (_server, mut link) = on_server().await;
     finds_the_runs_of_a_day(Dialect::Postgres, &mut link).await;
 }
 
 /// Otherwise each page would read and sort all runs of the owner.
 #[tokio::test]
-async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
+async fn a_page_of_an_owner_s_runs_is_found_by_start_time() {
     let (_folder, mut link) = in_file().await;
     let sql = stats::select("AND sessions.owner = $3");
     let plan = plan(Dialect::Sqlite, &mut link, &sql, values![0, 0, "ann"]).await;
@@ -98,7 +98,7 @@ async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
 
 /// A server runs this query every half minute.
 #[tokio::test]
-async fn runs_that_have_not_ended_are_found_without_those_that_have() {
+async fn unfinished_runs_are_found_without_reading_finished_ones() {
     let (_folder, mut link) = in_file().await;
     let all = runs::select_unended(Dialect::Sqlite);
     let of_nobody = runs::select_unended_of(Dialect::Sqlite, None);
@@ -112,14 +112,14 @@ async fn runs_that_have_not_ended_are_found_without_those_that_have() {
 }
 
 #[tokio::test]
-async fn what_a_long_run_has_added_is_found_without_what_was_there() {
+async fn new_steps_of_a_long_run_are_found_without_reading_older_ones() {
     let (_folder, mut link) = in_file().await;
     finds_the_steps_after_a_record(Dialect::Sqlite, &mut link).await;
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn what_a_long_run_has_added_is_found_without_what_was_there_on_a_server() {
+async fn new_steps_of_a_long_run_are_found_without_reading_older_ones_on_a_server() {
     let (_server, mut link) = on_server().await;
     finds_the_steps_after_a_record(Dialect::Postgres, &mut link).await;
 }
@@ -127,7 +127,7 @@ async fn what_a_long_run_has_added_is_found_without_what_was_there_on_a_server()
 /// With an index on the session alone, all of its runs would be read; with one on the key, all runs after its last one.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn the_last_run_of_a_session_is_found_by_itself_on_a_server() {
+async fn the_last_run_of_a_session_is_found_without_reading_others_on_a_server() {
     let (_server, mut link) = on_server().await;
     let last_run = "SELECT id FROM runs WHERE session = $1 ORDER BY key DESC LIMIT 1";
     let by_key = plan(Dialect::Postgres, &mut link, last_run, values![1]).await;

@@ -173,7 +173,7 @@ mod tests {
 
     /// A long record is stored separately; its step holds a hash instead.
     #[test]
-    fn what_is_kept_apart_takes_as_long_to_read_as_what_is_not() {
+    fn separately_stored_payloads_count_toward_the_bytes_to_read() {
         let step = StoredStep {
             first: 1,
             last: 1,

@@ -91,7 +91,7 @@ mod tests {
     use crate::store::SqlStore;
 
     #[tokio::test]
-    async fn the_log_of_a_run_that_has_waited_since_before_is_not_read() {
+    async fn the_log_of_a_run_without_records_in_the_period_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sessions.db");
         let config = SqlConfig::new(format!("sqlite://{}", file.display()));

@@ -134,7 +134,7 @@ async fn check_runs(store: &SqlStore, session: &neuraxis_core::SessionId) {
 }
 
 #[tokio::test]
-async fn a_file_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds() {
+async fn a_file_of_each_version_is_migrated_and_keeps_its_data() {
     for version in 0..LATEST {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sessions.db");
@@ -145,7 +145,7 @@ async fn a_file_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds() 
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds() {
+async fn a_server_of_each_version_is_migrated_and_keeps_its_data() {
     for version in 0..LATEST {
         let server = Postgres::start();
         brought_up_to_date(&SqlConfig::new(server.url()), version).await;
@@ -154,7 +154,7 @@ async fn a_server_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds(
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_of_an_older_version_is_left_as_it_is_for_whoever_only_looks() {
+async fn an_older_server_schema_is_left_unchanged_when_upgrading_is_refused() {
     let server = Postgres::start();
     let mut config = SqlConfig::new(server.url());
     config.older_schema = OlderSchema::Refuse;
@@ -172,7 +172,7 @@ async fn a_server_of_an_older_version_is_left_as_it_is_for_whoever_only_looks() 
 /// As behind a pooler that gives each transaction another connection.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_connection_that_lost_its_schema_is_refused_and_makes_nothing_elsewhere() {
+async fn a_connection_with_another_search_path_is_refused_and_creates_no_tables() {
     let server = Postgres::start();
     let config = SqlConfig::new(server.url());
     let database = Database::connect(&config).unwrap();
@@ -190,7 +190,7 @@ async fn a_connection_that_lost_its_schema_is_refused_and_makes_nothing_elsewher
 /// Another session locks a table for longer than a request may take, and two programs open the database meanwhile.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_is_brought_up_to_date_however_long_that_takes() {
+async fn a_server_migration_may_take_longer_than_a_request() {
     let server = Postgres::start();
     let mut config = SqlConfig::new(server.url());
     made_at(LATEST - 1, &config).await;
@@ -217,7 +217,7 @@ async fn a_server_is_brought_up_to_date_however_long_that_takes() {
 /// Like a forgotten transaction: anything that waits for it would block all others.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_table_that_somebody_reads_for_good_is_not_waited_for_to_bring_it_up_to_date() {
+async fn a_migration_does_not_wait_for_a_table_held_by_a_long_transaction() {
     let server = Postgres::start();
     let config = SqlConfig::new(server.url());
     made_at(LATEST - 1, &config).await;

@@ -347,7 +347,7 @@ mod tests {
 
     /// The connection broke after the commit.
     #[tokio::test]
-    async fn what_an_attempt_did_whose_answer_was_lost_is_done() {
+    async fn a_repeated_attempt_succeeds_if_the_first_one_took_effect() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sessions.db");
         let config = SqlConfig::new(format!("sqlite://{}", file.display()));

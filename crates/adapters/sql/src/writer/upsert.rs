@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_go_until_none_is_left_and_no_32_take_more_than_two_statements() {
+    fn all_rows_are_written_and_up_to_32_take_at_most_two_statements() {
         let statements = |rows| -> Vec<_> {
             let rows = vec![(); rows];
             in_chunks(&rows).map(<[()]>::len).collect()
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_numbered_over_all_rows() {
+    fn placeholders_are_numbered_across_all_rows() {
         assert_eq!(rows(2, 3), "($1, $2, $3), ($4, $5, $6)");
     }
 }

@@ -6,11 +6,11 @@ use neuraxis_sql::SqlConfig;
 use crate::support::{Busy, on_both, open, records};
 
 on_both! {
-    a_run_of_too_many_bytes_takes_nothing_but_its_end
+    a_run_over_its_byte_limit_accepts_only_its_end
     an_imported_run_may_take_the_room_for_its_end_before
 }
 
-async fn a_run_of_too_many_bytes_takes_nothing_but_its_end(mut config: SqlConfig) {
+async fn a_run_over_its_byte_limit_accepts_only_its_end(mut config: SqlConfig) {
     config.bounds = RunBounds {
         max_bytes: 100_000,
         ..RunBounds::default()

@@ -10,7 +10,7 @@ use sqlx::{Connection, SqliteConnection};
 use crate::support::{Busy, config_in, id, open, records};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_file_is_waited_for_so_long_and_taken_again_afterwards() {
+async fn a_write_waits_a_limited_time_for_a_locked_file_and_succeeds_once_it_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
     config.patience = Duration::from_millis(200);
@@ -42,7 +42,7 @@ async fn a_locked_file_is_waited_for_so_long_and_taken_again_afterwards() {
 
 /// The limit on the file's pages gives the same error as a full disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_told_reading_goes_on_and_space_helps() {
+async fn a_full_disk_is_reported_allows_reads_and_recovers_once_space_is_freed() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
     config.max_pages = Some(200);
@@ -73,7 +73,7 @@ async fn a_full_disk_is_told_reading_goes_on_and_space_helps() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_found_no_room_takes_records_again_once_there_is_some_for_a_turn() {
+async fn a_probe_fails_on_a_full_disk_and_succeeds_once_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
     config.max_pages = Some(200);
@@ -104,7 +104,7 @@ async fn a_store_that_found_no_room_takes_records_again_once_there_is_some_for_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_file_is_named_and_never_made_anew() {
+async fn a_damaged_file_is_named_and_never_recreated() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     let path = folder.path().join("sessions.db");
@@ -159,7 +159,7 @@ async fn a_damaged_file_is_named_and_never_made_anew() {
 
 /// An interrupted migration has no effect, so the next one starts over.
 #[tokio::test]
-async fn an_empty_file_is_what_an_interrupted_migration_leaves() {
+async fn an_empty_file_with_an_interrupted_migration_opens() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     std::fs::write(folder.path().join("sessions.db"), "").unwrap();
@@ -178,7 +178,7 @@ async fn an_empty_file_is_what_an_interrupted_migration_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_that_open_a_new_file_at_once_all_can() {
+async fn many_stores_can_open_a_new_file_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     let opened = (0..8).map(|_| {
@@ -192,7 +192,7 @@ async fn many_that_open_a_new_file_at_once_all_can() {
 
 /// Otherwise its session would be busy forever, and could not even be deleted.
 #[tokio::test]
-async fn a_run_whose_records_cannot_be_read_can_still_be_ended() {
+async fn a_run_with_unreadable_records_can_still_be_ended() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
     config.lease = Duration::ZERO;

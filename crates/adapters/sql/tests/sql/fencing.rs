@@ -23,13 +23,13 @@ on_both! {
 }
 
 #[tokio::test]
-async fn a_lease_that_nobody_waited_for_is_given_back_on_sqlite() {
+async fn a_lease_acquired_for_a_dropped_request_is_released_on_sqlite() {
     a_lease_that_nobody_waited_for_is_given_back(file_config()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_lease_that_nobody_waited_for_is_given_back_on_postgres() {
+async fn a_lease_acquired_for_a_dropped_request_is_released_on_postgres() {
     a_lease_that_nobody_waited_for_is_given_back(server_config()).await;
 }
 
@@ -71,7 +71,7 @@ async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
 /// The run begins while pruning looks at the sessions, so pruning may not see any run yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_session_in_which_a_run_just_begins_is_not_pruned() {
+async fn a_session_in_which_a_run_is_just_starting_is_not_pruned() {
     let config = server_config();
     let store = open(&config).await;
     for name in ["used", "old"] {

@@ -14,7 +14,7 @@ use sqlx::{Connection, SqliteConnection};
 use crate::support::{Busy, config_in, id, open, records};
 
 #[tokio::test]
-async fn the_file_and_those_beside_it_are_for_nobody_else() {
+async fn the_database_files_are_private_to_their_user() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("new/inner");
     let store = open(&config_in(&inner)).await;
@@ -30,7 +30,7 @@ async fn the_file_and_those_beside_it_are_for_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_program_is_refused_and_left_alone() {
+async fn a_file_of_another_program_is_refused_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     let path = folder.path().join("sessions.db");
@@ -70,7 +70,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
 }
 
 #[tokio::test]
-async fn an_older_schema_is_left_as_it_is_for_whoever_only_looks() {
+async fn an_older_schema_is_left_unchanged_when_upgrading_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
     config.older_schema = OlderSchema::Refuse;
@@ -96,7 +96,7 @@ async fn an_older_schema_is_left_as_it_is_for_whoever_only_looks() {
 
 /// The files were written by the first code with each schema; they never change.
 #[tokio::test]
-async fn a_file_of_every_schema_version_is_read_whole() {
+async fn a_file_of_every_schema_version_is_read_completely() {
     for version in [
         "schema-1.db",
         "schema-2.db",
@@ -141,7 +141,7 @@ async fn a_file_of_every_schema_version_is_read_whole() {
 /// Writes the files for the test above: `REGENERATE=1 cargo nextest run -p neuraxis-sql fixture`, only for a new
 /// version.
 #[tokio::test]
-async fn a_fixture_of_the_newest_version_can_be_made() {
+async fn a_fixture_of_the_newest_schema_version_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
     config.lease = Duration::ZERO;
@@ -196,7 +196,7 @@ async fn opening_and_reading_write_nothing() {
 
 /// A backup is intact only as long as it is unchanged, and may be on a read-only disk.
 #[tokio::test]
-async fn a_backup_that_is_only_read_stays_as_it_was_until_something_is_written() {
+async fn a_backup_that_is_only_read_stays_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     let store = open(&config).await;
@@ -221,7 +221,7 @@ async fn a_backup_that_is_only_read_stays_as_it_was_until_something_is_written()
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_no_longer_in_the_file() {
+async fn deleted_data_is_no_longer_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&config_in(folder.path())).await;
     let mut busy = Busy::new(&store, 1).await;
@@ -244,7 +244,7 @@ async fn what_is_deleted_is_no_longer_in_the_file() {
 }
 
 #[tokio::test]
-async fn in_a_file_that_was_moved_while_it_was_open_only_what_is_under_way_goes_on() {
+async fn a_moved_file_accepts_only_writes_of_runs_in_progress() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&config_in(folder.path())).await;
     store.probe().await.unwrap();
@@ -291,7 +291,7 @@ async fn in_a_file_that_was_moved_while_it_was_open_only_what_is_under_way_goes_
 
 /// SQLite deletes the log of an empty file.
 #[tokio::test]
-async fn a_log_whose_file_was_moved_away_is_left_for_when_it_is_back() {
+async fn the_wal_of_a_moved_file_is_left_until_the_file_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     let store = open(&config).await;
@@ -355,7 +355,7 @@ fn open_files(path: &std::path::Path) -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_was_closed_has_no_file_open() {
+async fn a_closed_store_has_no_file_open() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..20 {
         let file = folder.path().join(format!("{round}.db"));
@@ -375,7 +375,7 @@ fn mode_of(path: &std::path::Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_link_in_place_of_the_file_or_of_one_beside_it_is_refused_and_not_followed() {
+async fn a_symlink_in_place_of_a_database_file_is_refused_and_not_followed() {
     for name in ["sessions.db", "sessions.db-wal", "sessions.db-journal"] {
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
@@ -388,7 +388,7 @@ async fn a_link_in_place_of_the_file_or_of_one_beside_it_is_refused_and_not_foll
 }
 
 #[tokio::test]
-async fn a_file_that_others_could_read_is_theirs_no_longer() {
+async fn a_file_readable_by_others_is_made_private() {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
     open(&config).await.close().await;

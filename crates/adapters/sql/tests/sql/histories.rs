@@ -127,7 +127,7 @@ async fn what_a_database_has_lost_is_in_no_history(config: SqlConfig) {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_in_one_store_is_read_once() {
+async fn a_session_continued_in_one_store_is_read_only_once() {
     let config = crate::support::file_config();
     let store = session_in(&config).await;
     turn(&store, 1).await;

@@ -19,7 +19,7 @@ const RUNS: u64 = 4;
 const ROUNDS: usize = 12;
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_records_survive_a_kill() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         write_until_killed(Path::new(&folder));
         return;
@@ -38,7 +38,7 @@ fn what_was_acknowledged_survives_a_kill() {
 /// When a disk accepts no more bytes, the store reports that and stops, and everything acknowledged before is still
 /// there.
 #[test]
-fn a_disk_that_fails_stops_the_store_and_what_was_acknowledged_stays() {
+fn a_failing_disk_stops_the_store_and_acknowledged_records_remain() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new("sh");
     // A file may have 800 blocks of 512 bytes; a write beyond that fails instead of killing the process.
@@ -75,7 +75,7 @@ fn a_disk_that_fails_stops_the_store_and_what_was_acknowledged_stays() {
 
 fn spawn(mut child: Command) -> Child {
     child
-        .args(["--exact", "killed::what_was_acknowledged_survives_a_kill"])
+        .args(["--exact", "killed::acknowledged_records_survive_a_kill"])
         .args(["--nocapture", "--test-threads", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

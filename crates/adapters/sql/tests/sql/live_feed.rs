@@ -67,7 +67,7 @@ async fn are_connected(url: &str, expected: i64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn after_a_crash_of_the_server_it_goes_on_by_itself_and_says_that_something_may_be_lost() {
+async fn the_live_feed_recovers_after_a_server_crash_and_reports_possible_loss() {
     let mut server = Postgres::start();
     let config = SqlConfig::new(server.url());
     let store = open(&config).await;
@@ -88,7 +88,7 @@ async fn after_a_crash_of_the_server_it_goes_on_by_itself_and_says_that_somethin
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_that_falls_silent_is_given_up_and_reached_again() {
+async fn a_silent_server_is_abandoned_and_reached_again() {
     let server = Postgres::start();
     let proxy = SilentProxy::start(&server.url()).await;
     let mut config = SqlConfig::new(proxy.url());
@@ -106,7 +106,7 @@ async fn a_server_that_falls_silent_is_given_up_and_reached_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn it_takes_one_connection_once_somebody_joins_and_gives_it_back_when_it_is_dropped() {
+async fn the_live_feed_uses_one_connection_once_joined_and_closes_it_on_drop() {
     let config = server_config();
     let store = open(&config).await;
     let feed = store.live_feed().unwrap();
@@ -124,7 +124,7 @@ async fn it_takes_one_connection_once_somebody_joins_and_gives_it_back_when_it_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_store_in_a_pool_has_one_too_and_leaves_the_pool_alone() {
+async fn a_store_in_a_pool_has_a_live_feed_that_takes_no_pool_connection() {
     let config = server_config();
     let pool = PgPool::connect(&config.url).await.unwrap();
     let store = SqlStore::open_in_pool(&pool, &SqlConfig::new(""))
@@ -138,6 +138,6 @@ async fn a_store_in_a_pool_has_one_too_and_leaves_the_pool_alone() {
 }
 
 #[tokio::test]
-async fn a_file_passes_nothing_on() {
+async fn a_store_in_a_file_has_no_live_feed() {
     assert!(store_in_file().await.live_feed().is_none());
 }

@@ -66,7 +66,7 @@ async fn each_record_is_copied_once_in_the_order_of_the_commits(mut config: SqlC
 
 /// The process was killed while writing, or the disk was full.
 #[tokio::test]
-async fn a_record_begins_a_line_of_its_own_after_one_that_was_cut_off() {
+async fn a_record_after_a_truncated_one_starts_on_its_own_line() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = file_config();
     config.log = Some(LogCopy::new(folder.path()));
@@ -115,7 +115,7 @@ async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
 }
 
 #[test]
-fn a_file_that_somebody_moved_away_is_followed_by_a_new_one() {
+fn a_log_copy_that_was_moved_away_is_followed_by_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let append = LogCopy::new(folder.path()).appender().unwrap();
     let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse().unwrap());
@@ -128,7 +128,7 @@ fn a_file_that_somebody_moved_away_is_followed_by_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_is_told_at_once() {
+async fn a_log_copy_folder_that_cannot_be_created_is_reported_on_open() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -139,7 +139,7 @@ async fn a_folder_that_cannot_be_made_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_copy_that_fails_loses_nothing_of_the_database() {
+async fn a_failing_log_copy_loses_nothing_in_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("copy");
     let mut config = config_in(folder.path());
@@ -159,7 +159,7 @@ async fn a_copy_that_fails_loses_nothing_of_the_database() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_through_a_link_in_place_of_the_copy_or_of_its_folder() {
+async fn a_symlink_in_place_of_the_log_copy_or_its_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let victim = folder.path().join("victim.rc");
     fs::write(&victim, "").unwrap();
@@ -181,7 +181,7 @@ async fn nothing_is_written_through_a_link_in_place_of_the_copy_or_of_its_folder
 }
 
 #[tokio::test]
-async fn a_copy_that_was_replaced_by_a_link_is_not_followed() {
+async fn a_log_copy_replaced_by_a_symlink_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("log");
     let mut config = config_in(folder.path());

@@ -24,7 +24,7 @@ fn opening(config: &SqlConfig, test: &str) -> Command {
 
 /// Opens the database in a process that is killed after this time, often before it is done.
 fn opened_and_killed(config: &SqlConfig, after: Duration) {
-    let mut child = opening(config, "migrations::a_migration_that_is_killed_begins_anew");
+    let mut child = opening(config, "migrations::a_killed_migration_starts_again");
     let mut child = child.spawn().unwrap();
     std::thread::sleep(after);
     child.kill().unwrap();
@@ -40,7 +40,7 @@ async fn works(config: &SqlConfig) {
 }
 
 #[test]
-fn a_migration_that_is_killed_begins_anew() {
+fn a_killed_migration_starts_again() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     if let Some(url) = std::env::var_os(URL) {
         let config = SqlConfig::new(url.into_string().unwrap());
@@ -56,8 +56,9 @@ fn a_migration_that_is_killed_begins_anew() {
 
 /// The log of a new file may hold everything while the file has little more than its header.
 #[test]
-fn of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_left() {
-    const NAME: &str = "migrations::of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_left";
+fn concurrent_first_opens_never_mistake_a_new_log_for_a_leftover_one() {
+    const NAME: &str =
+        "migrations::concurrent_first_opens_never_mistake_a_new_log_for_a_leftover_one";
     let runtime = tokio::runtime::Runtime::new().unwrap();
     if let Some(url) = std::env::var_os(URL) {
         let config = SqlConfig::new(url.into_string().unwrap());
@@ -78,7 +79,7 @@ fn of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_lef
 
 #[test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-fn a_migration_that_is_killed_begins_anew_on_a_server() {
+fn a_killed_migration_starts_again_on_a_server() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for round in 0..4 {
         let config = server_config();

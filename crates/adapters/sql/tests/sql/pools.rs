@@ -44,7 +44,7 @@ async fn assert_as_they_were(pool: &PgPool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_store_in_a_pool_has_the_pools_database_and_gives_its_connections_back_as_they_were() {
+async fn a_store_in_a_pool_uses_its_database_and_returns_connections_unchanged() {
     let of_server = server_config();
     let pool = pool_of(&of_server.url).await;
     let store = SqlStore::open_in_pool(&pool, &SqlConfig::new(""))
@@ -71,7 +71,7 @@ async fn a_store_in_a_pool_has_the_pools_database_and_gives_its_connections_back
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn reading_takes_no_connection_beside_those_of_the_pool_and_waits_for_one_in_time() {
+async fn reads_use_only_pool_connections_and_time_out_when_none_is_free() {
     let of_server = server_config();
     let pool = pool_of(&of_server.url).await;
     let mut config = SqlConfig::new("");
@@ -121,7 +121,7 @@ async fn pooled(mut client: TcpStream, address: String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_pooler_that_hears_no_options_leaves_the_tables_where_they_belong() {
+async fn tables_are_created_in_their_schema_behind_a_pooler_that_drops_options() {
     let of_server = server_config();
     let pooled = SqlConfig::new(by_way_of_a_pooler(&of_server.url).await);
     let store = open(&pooled).await;

@@ -11,7 +11,7 @@ use crate::support::{Busy, id, open, records};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_that_crashed_is_reached_again_and_nothing_is_kept_twice() {
+async fn a_crashed_server_is_reached_again_and_nothing_is_stored_twice() {
     let mut server = Postgres::start();
     let mut config = SqlConfig::new(server.url());
     config.patience = Duration::from_secs(1);
@@ -40,7 +40,7 @@ async fn a_server_that_crashed_is_reached_again_and_nothing_is_kept_twice() {
 /// This includes a server that another one has replaced, and many managed ones with a full disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_that_only_reads_is_waited_for() {
+async fn a_read_only_server_is_a_temporary_error() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -81,7 +81,7 @@ async fn a_server_that_only_reads_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_silent_server_is_given_up_in_time_and_the_connections_recover() {
+async fn a_silent_server_times_out_and_connections_recover() {
     let server = Postgres::start();
     let proxy = SilentProxy::start(&server.url()).await;
     let mut config = SqlConfig::new(proxy.url());
@@ -118,7 +118,7 @@ async fn a_silent_server_is_given_up_in_time_and_the_connections_recover() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_table_that_somebody_keeps_locked_is_waited_for_once() {
+async fn a_write_waits_only_once_for_a_locked_table() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -145,7 +145,7 @@ async fn a_table_that_somebody_keeps_locked_is_waited_for_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_probe_tells_of_each_table_without_which_no_step_is_kept() {
+async fn a_probe_detects_each_locked_table_that_steps_need() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -173,7 +173,7 @@ async fn a_probe_tells_of_each_table_without_which_no_step_is_kept() {
 /// The records would take longer to read than a request may take: here they cannot be read at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_look_at_a_server_reads_through_no_records() {
+async fn checking_a_server_reads_no_records() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -192,7 +192,7 @@ async fn a_look_at_a_server_reads_through_no_records() {
 /// The tables' owner lets another role use them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_damage() {
+async fn a_role_with_only_table_privileges_works_and_a_missing_one_is_not_damage() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -256,7 +256,7 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
 /// As set up by administrators who grant no permission to create schemas in the database.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_schema_that_was_made_beforehand_for_a_role_is_used() {
+async fn a_schema_created_beforehand_for_a_role_is_used() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -274,7 +274,7 @@ async fn a_schema_that_was_made_beforehand_for_a_role_is_used() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_database_that_does_not_take_every_letter_is_refused_and_left_as_it_is() {
+async fn a_database_that_cannot_store_every_character_is_refused_and_left_unchanged() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -307,7 +307,7 @@ async fn a_database_that_does_not_take_every_letter_is_refused_and_left_as_it_is
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_without_the_password() {
+async fn an_unreachable_server_is_reported_without_the_password() {
     let port = FreePort::take();
     let url = format!("postgres://me:s3cret@127.0.0.1:{port}/nx");
     let error = SqlStore::open(&SqlConfig::new(url)).await.unwrap_err();
@@ -347,7 +347,7 @@ async fn a_newer_schema_on_a_server_is_refused_with_both_versions() {
 /// beside it.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
+async fn two_versions_share_a_server_if_the_newer_schema_allows_it() {
     use sqlx::Connection;
 
     let server = Postgres::start();
@@ -387,7 +387,7 @@ async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
 /// A standby that lacked the last commits replaced its server: the keys of lost runs belong to others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_run_that_a_server_has_lost_writes_into_no_other_one() {
+async fn a_run_lost_by_a_server_cannot_write_into_another_run() {
     use sqlx::Connection;
 
     let server = Postgres::start();

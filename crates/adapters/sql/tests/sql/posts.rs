@@ -9,7 +9,7 @@ use crate::support::{Busy, open, server_config};
 /// A statement on a server sees the data from when it began, and then waits for the row of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn what_was_posted_just_before_a_run_ends_does_not_stay_in_its_inbox() {
+async fn input_posted_just_before_a_run_ends_is_removed_from_its_inbox() {
     let config = server_config();
     let store = open(&config).await;
     let mut busy = Busy::new(&store, 1).await;

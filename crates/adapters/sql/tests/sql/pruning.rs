@@ -55,7 +55,7 @@ fn long_run(session: &Session, number: u64) -> RunStart {
 /// Each separately stored record takes the server a quarter of a second, and it cancels statements after one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
+async fn deletions_too_slow_for_one_request_are_done_in_pieces() {
     let mut config = server_config();
     config.patience = Duration::from_secs(1);
     let store = open(&config).await;
@@ -86,7 +86,7 @@ async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
 /// Another session locks a row of what is being removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_is_to_begin_in_it() {
+async fn deleting_a_session_on_a_server_blocks_no_other_run_while_one_waits_to_start() {
     let config = server_config();
     let store = open(&config).await;
     let mut old = Busy::new(&store, 1).await;
@@ -124,7 +124,7 @@ async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_i
 /// The first sessions of a page are not removed before the data of the last one, of which another session locks a row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn no_run_waits_for_a_session_that_is_pruned_on_a_server_though_it_is_made_anew() {
+async fn pruning_a_session_on_a_server_blocks_no_other_run_while_it_is_recreated() {
     let config = server_config();
     let store = open(&config).await;
     for number in 1..=33 {
@@ -160,7 +160,7 @@ async fn no_run_waits_for_a_session_that_is_pruned_on_a_server_though_it_is_made
 /// A caller with a temporary error retries, waiting as long each time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_session_that_stays_held_on_a_server_refuses_a_run_for_good() {
+async fn a_session_that_stays_locked_on_a_server_refuses_a_run_permanently() {
     let config = server_config();
     let store = open(&config).await;
     let mut old = Busy::new(&store, 1).await;
@@ -178,7 +178,7 @@ async fn a_session_that_stays_held_on_a_server_refuses_a_run_for_good() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_run_begins_in_an_old_session_that_is_not_pruned_yet() {
+async fn a_run_starts_in_an_old_session_that_is_not_pruned_yet() {
     let config = server_config();
     let store = open(&config).await;
     for number in [1, 2] {
@@ -230,7 +230,7 @@ async fn until_one_waits(other: &mut PgConnection) {
 
 /// The space is more than is returned in one step: the rest is returned while no job is waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_room_of_a_long_session_is_given_back_to_the_disk() {
+async fn the_space_of_a_deleted_long_session_is_returned_to_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&config_in(folder.path())).await;
     let mut busy = Busy::new(&store, 1).await;
@@ -250,7 +250,7 @@ async fn the_room_of_a_long_session_is_given_back_to_the_disk() {
 /// The readers are, for example, programs that copy the file. After each deletion, a write waits for a lock as long as
 /// before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_waits_for_those_who_read_a_file_while_sessions_are_deleted() {
+async fn deleting_sessions_does_not_wait_for_readers_of_the_file() {
     let mut config = file_config();
     config.patience = Duration::from_secs(60);
     let store = open(&config).await;
@@ -276,14 +276,14 @@ async fn nobody_waits_for_those_who_read_a_file_while_sessions_are_deleted() {
 }
 
 #[tokio::test]
-async fn a_file_has_the_clock_of_its_machine() {
+async fn a_file_store_has_no_shared_clock() {
     let store = store_in_file().await;
     assert_eq!(store.shared_time().await, Ok(None));
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
-async fn a_server_says_what_time_it_is_for_all_who_share_it() {
+async fn a_server_store_reports_a_time_shared_by_all_its_clients() {
     let store = store_on_server().await;
     let first = store.shared_time().await.unwrap();
     assert!(first.is_some());

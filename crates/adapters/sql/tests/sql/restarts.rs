@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_order_of_commits_and_restarts_gives_back_exactly_the_records(moves in moves()) {
+    fn any_order_of_commits_and_restarts_preserves_the_exact_records(moves in moves()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(play(moves));
     }

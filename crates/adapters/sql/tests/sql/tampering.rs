@@ -39,7 +39,7 @@ async fn after(statements: &[&str]) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
-async fn an_untouched_session_is_whole() {
+async fn an_unchanged_session_verifies() {
     assert_eq!(
         after(&["UPDATE runs SET holder = 'somebody'"]).await,
         Ok(())
@@ -47,7 +47,7 @@ async fn an_untouched_session_is_whole() {
 }
 
 #[tokio::test]
-async fn each_change_is_found_and_placed() {
+async fn each_change_is_detected_and_located() {
     let cases: [(&str, &[&str]); 8] = [
         (
             "a changed record",
@@ -103,7 +103,7 @@ async fn each_change_is_found_and_placed() {
 /// If the last run of a session is gone with everything that refers to it, only a caller who knows the end of the chain
 /// notices.
 #[tokio::test]
-async fn a_session_cut_off_at_its_end_is_found_by_its_expected_head() {
+async fn a_session_truncated_at_its_end_is_detected_by_its_expected_head() {
     let cut = after(&[
         "DELETE FROM steps WHERE run = 3",
         "DELETE FROM runs WHERE key = 3",
@@ -210,14 +210,14 @@ async fn carried_after(statement: &str) -> [Result<(), StoreError>; 2] {
 }
 
 #[tokio::test]
-async fn answers_that_people_gave_or_took_back_and_noted_content_are_whole() {
+async fn granted_or_revoked_answers_and_noted_taint_verify() {
     assert_eq!(carried_after("").await, [Ok(()), Ok(())]);
     let revoked = "INSERT INTO revoked (session, id) VALUES (1, 1)";
     assert_eq!(carried_after(revoked).await, [Ok(()), Ok(())]);
 }
 
 #[tokio::test]
-async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() {
+async fn unauthorized_grants_and_forgotten_taint_are_detected() {
     let cases = [
         (
             "answers copied to another session",

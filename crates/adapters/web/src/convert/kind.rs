@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_document_is_follows_from_its_type_and_else_from_how_it_begins() {
+    fn the_document_kind_follows_the_content_type_or_else_the_content() {
         let of = |content_type: &str, body: &[u8]| {
             Kind::of(Some(content_type), body).map(|(kind, _)| kind)
         };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_is_taken_from_the_type() {
+    fn the_charset_is_read_from_the_content_type() {
         let (_, charset) = Kind::of(Some("text/html; a=b; Charset=\"windows-1251\""), b"").unwrap();
         assert_eq!(charset.as_deref(), Some("windows-1251"));
     }

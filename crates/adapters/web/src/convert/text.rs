@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoding_that_a_document_names_is_kept_to() {
+    fn the_declared_encoding_of_a_document_is_used() {
         let cyrillic = b"<meta charset=windows-1251>\xcf\xf0\xe8\xe2\xe5\xf2";
         assert!(decode(cyrillic, None, true).ends_with("Привет"));
         assert!(decode(cyrillic, Some("koi8-r"), true).ends_with("оПХБЕР"));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_answer_is_looked_at_however_good_the_one_before_was() {
+    async fn every_dns_answer_is_checked_regardless_of_earlier_ones() {
         let answers = [
             addresses(&["93.184.215.14"]),
             addresses(&["127.0.0.1"]),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_names_the_host_and_the_kind_and_not_the_address() {
+    async fn a_refusal_names_the_host_and_the_kind_of_address_but_not_the_address() {
         let resolver = resolver([addresses(&["10.11.12.13"])]);
         let refused = resolver.addresses("intranet.example").await;
         let text = refused.unwrap_err().to_string();

@@ -127,7 +127,7 @@ fn check(text: &str) -> Result<AllowedAddresses, BlockedAddress> {
 }
 
 #[test]
-fn no_spelling_of_an_address_that_is_not_public_passes() {
+fn no_spelling_of_a_non_public_address_is_allowed() {
     for text in PRIVATE.into_iter().chain(PRIVATE_V6) {
         // An invalid URL is refused before its address is checked.
         let Ok(url) = Url::parse(text) else {
@@ -142,7 +142,7 @@ fn no_spelling_of_an_address_that_is_not_public_passes() {
 }
 
 #[test]
-fn public_addresses_and_names_pass_and_names_are_looked_up() {
+fn public_addresses_and_all_names_pass_the_url_check() {
     for text in [
         "http://8.8.8.8/",
         "http://100.63.255.255/",
@@ -165,7 +165,7 @@ fn public_addresses_and_names_pass_and_names_are_looked_up() {
 }
 
 #[test]
-fn other_schemes_and_user_names_are_refused_in_words_that_say_what_to_leave_out() {
+fn other_schemes_and_user_info_are_refused() {
     for text in [
         "file:///etc/passwd",
         "ftp://example.org/",
@@ -194,7 +194,7 @@ fn other_schemes_and_user_names_are_refused_in_words_that_say_what_to_leave_out(
 }
 
 #[test]
-fn a_host_that_the_operator_allows_may_be_reached_at_its_port_alone() {
+fn an_allowed_host_is_reachable_only_at_its_port() {
     let allowed = ["127.0.0.1:8080", "wiki.corp.example:443", "[::1]:81"];
     let guard = Guard::new(&allowed.map(|text| text.parse().unwrap()));
     let check = |text: &str| guard.check(&Url::parse(text).unwrap());
@@ -228,7 +228,7 @@ fn a_host_that_the_operator_allows_may_be_reached_at_its_port_alone() {
 }
 
 #[test]
-fn a_connection_that_led_to_no_public_address_is_not_read() {
+fn a_connection_to_a_non_public_peer_is_refused() {
     let url = Url::parse("http://example.org/").unwrap();
     let peer = |text: &str| Some(text.parse().unwrap());
     assert!(
@@ -323,7 +323,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn no_url_whose_host_is_a_private_address_passes_however_it_is_spelled(
+    fn no_url_with_a_private_address_passes_in_any_spelling(
         address in private(),
         styles in any::<[u8; 4]>(),
         form in any::<u8>(),
@@ -337,7 +337,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_that_parses_as_a_url_with_a_private_address_passes(text in "(https?:)?/{0,3}[0-9a-fxA-F.:\\[\\]%@。１/\\\\]{0,40}") {
+    fn no_parsable_text_with_a_private_address_passes(text in "(https?:)?/{0,3}[0-9a-fxA-F.:\\[\\]%@。１/\\\\]{0,40}") {
         let Ok(url) = Url::parse(&text) else { return Ok(()) };
         let is_ours = match url.host() {
             Some(Host::Ipv4(address)) => is_private(address),

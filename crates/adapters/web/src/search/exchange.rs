@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_are_plain_text_and_lead_to_the_web_alone() {
+    fn search_hits_are_plain_text_with_web_urls_only() {
         let found = |title: &str, url: &str, content: &str| json!({"title": title, "url": url, "content": content});
         let all = [
             found(
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_speaks_socks_is_none() {
+    fn a_socks_proxy_is_detected_from_the_environment() {
         let secure = Url::parse("https://search.example/").unwrap();
         let open = Url::parse("http://search.example/").unwrap();
         let socks = "socks5h://127.0.0.1:1080";
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_text_full_of_tags_no_more_is_read_than_its_beginning() {
+    fn only_the_beginning_of_a_text_full_of_tags_is_read() {
         let tags = "<i></i>".repeat(MAX_MARKED_UP / "<i></i>".len());
         assert_eq!(plain(&format!("x{tags}&amp;late"), MAX_TITLE), "x");
         assert_eq!(plain(&format!("x{tags}éé"), MAX_TITLE), "x");

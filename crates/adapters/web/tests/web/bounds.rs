@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::{allowing, fetch, refused, tool};
 
 #[tokio::test]
-async fn of_a_document_that_is_too_long_the_beginning_is_given_and_said_to_be_that() {
+async fn a_text_that_is_too_long_is_truncated_and_says_so() {
     let site = WebSite::start(|_| WebAnswer::document("text/plain", "é".repeat(100_000))).await;
     let mut config = allowing([&site]);
     config.max_bytes = 1_501;
@@ -21,7 +21,7 @@ async fn of_a_document_that_is_too_long_the_beginning_is_given_and_said_to_be_th
 }
 
 #[tokio::test]
-async fn a_pdf_that_is_too_long_is_refused_since_half_of_one_is_none() {
+async fn a_pdf_that_is_too_large_is_refused() {
     let site =
         WebSite::start(|_| WebAnswer::document("application/pdf", "%PDF-".repeat(1_000))).await;
     let mut config = allowing([&site]);
@@ -31,7 +31,7 @@ async fn a_pdf_that_is_too_long_is_refused_since_half_of_one_is_none() {
 }
 
 #[tokio::test]
-async fn a_site_that_stalls_is_not_waited_for_forever() {
+async fn a_stalled_site_times_out() {
     let site = WebSite::start(|_| WebAnswer::stalling()).await;
     let mut config = allowing([&site]);
     config.timeout = Duration::from_millis(200);
@@ -60,7 +60,7 @@ async fn a_call_that_is_cancelled_ends_at_once() {
 }
 
 #[tokio::test]
-async fn redirects_within_a_site_are_followed_up_to_a_bound() {
+async fn redirects_within_a_site_are_followed_up_to_a_limit() {
     let site = WebSite::start(|request| match request.path() {
         "/old" => WebAnswer::redirect("/moved").with_status(301),
         "/moved" => WebAnswer::redirect("new?a=b").with_status(308),
@@ -96,7 +96,7 @@ async fn redirects_within_a_site_are_followed_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn a_status_that_is_an_error_is_said_and_whether_it_may_pass() {
+async fn an_error_status_is_reported_with_its_persistence() {
     let site = WebSite::start(|request| match request.path() {
         "/gone" => WebAnswer::page("<p>no such page").with_status(404),
         "/busy" => WebAnswer::status(429).header("retry-after", "30"),
@@ -124,7 +124,7 @@ async fn a_status_that_is_an_error_is_said_and_whether_it_may_pass() {
 }
 
 #[tokio::test]
-async fn what_comes_compressed_though_it_was_not_asked_for_is_refused() {
+async fn an_unrequested_compressed_response_is_refused() {
     let bomb = |_: &_| WebAnswer::page([0x1f, 0x8b, 8, 0]).header("content-encoding", "gzip");
     let site = WebSite::start(bomb).await;
     let message = refused(&tool(&allowing([&site])), &site.url("/")).await;
@@ -136,7 +136,7 @@ async fn what_comes_compressed_though_it_was_not_asked_for_is_refused() {
 }
 
 #[tokio::test]
-async fn a_page_that_takes_too_long_to_read_is_given_up() {
+async fn a_page_that_takes_too_long_to_convert_is_aborted() {
     // Each element is still open when the next one begins, and is examined again with it.
     let page = "<a><b><table>".repeat(30_000);
     let site = WebSite::start(move |_| WebAnswer::page(page.clone())).await;
@@ -150,7 +150,7 @@ async fn a_page_that_takes_too_long_to_read_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_host_that_nobody_answers_for_is_unreachable() {
+async fn a_host_that_refuses_connections_is_unreachable() {
     let site = WebSite::start(|_| WebAnswer::status(200)).await;
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap();

@@ -74,7 +74,7 @@ fn pdf_of(objects: &[String]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_page_is_given_as_markdown_with_its_title_and_where_it_is() {
+async fn a_page_is_returned_as_markdown_with_title_and_url() {
     let site = WebSite::start(|_| WebAnswer::page(ARTICLE)).await;
     let tool = tool(&allowing([&site]));
     let page = fetch(&tool, &site.url("/guide/rivers.html#top"))
@@ -91,7 +91,7 @@ async fn a_page_is_given_as_markdown_with_its_title_and_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_title_is_cut_to_what_a_title_is() {
+async fn a_long_title_is_cut() {
     let site = WebSite::start(|_| WebAnswer::page(format!("<h1>{}", "word ".repeat(20_000)))).await;
     let page = fetch(&tool(&allowing([&site])), &site.url("/"))
         .await
@@ -105,7 +105,7 @@ async fn a_title_is_cut_to_what_a_title_is() {
 }
 
 #[tokio::test]
-async fn what_was_read_can_be_cited_by_the_address_that_was_asked_for_and_by_where_it_led() {
+async fn a_fetched_page_can_be_cited_by_its_requested_and_its_final_url() {
     let site = WebSite::start(|request| match request.path() {
         "/old" => WebAnswer::redirect("/rivers"),
         _ => WebAnswer::page(ARTICLE),
@@ -127,7 +127,7 @@ async fn what_was_read_can_be_cited_by_the_address_that_was_asked_for_and_by_whe
 }
 
 #[tokio::test]
-async fn a_pdf_is_given_as_text() {
+async fn a_pdf_is_returned_as_text() {
     let site = WebSite::start(|request| match request.path() {
         "/untyped" => WebAnswer::document("application/octet-stream", pdf("Sediment settles.")),
         _ => WebAnswer::document("application/pdf", pdf("Sediment settles.")),
@@ -159,7 +159,7 @@ async fn a_page_of_a_pdf_that_cannot_be_read_is_named_in_its_place() {
 }
 
 #[tokio::test]
-async fn of_a_pdf_of_more_pages_than_are_read_it_is_said_that_it_goes_on() {
+async fn a_pdf_with_too_many_pages_is_truncated_and_says_so() {
     let site = WebSite::start(|request| {
         let empty = match request.path() {
             "/longer" => 2_000,
@@ -187,7 +187,7 @@ async fn of_a_pdf_of_more_pages_than_are_read_it_is_said_that_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_pdf_that_is_damaged_or_made_to_crash_is_an_error_of_the_call() {
+async fn a_damaged_or_malicious_pdf_is_an_error_of_the_call() {
     // A form that draws itself: following it exhausts the stack.
     let mut endless = String::from_utf8(pdf("x")).unwrap();
     endless = endless.replace("/Font << /F1 5 0 R >>", "/XObject << /X 4 0 R >>");
@@ -216,7 +216,7 @@ async fn a_pdf_that_is_damaged_or_made_to_crash_is_an_error_of_the_call() {
 }
 
 #[tokio::test]
-async fn texts_are_given_as_they_are_in_the_encoding_that_they_have() {
+async fn text_documents_are_returned_unchanged_in_their_own_encoding() {
     let site = WebSite::start(|request| match request.path() {
         "/json" => WebAnswer::json(r#"{"a": [1, 2]}"#),
         "/markdown" => WebAnswer::document("text/markdown", "# Title\n\n| a |\n"),
@@ -240,7 +240,7 @@ async fn texts_are_given_as_they_are_in_the_encoding_that_they_have() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_refused_with_the_name_of_its_type() {
+async fn a_document_that_is_not_text_is_refused_by_its_type() {
     let site = WebSite::start(|_| WebAnswer::document("image/png", b"\x89PNG".to_vec())).await;
     let message = refused(&tool(&allowing([&site])), &site.url("/")).await;
     assert!(
@@ -250,7 +250,7 @@ async fn what_is_no_text_is_refused_with_the_name_of_its_type() {
 }
 
 #[tokio::test]
-async fn a_long_document_comes_in_pages_that_are_fetched_once() {
+async fn a_long_document_is_paged_and_fetched_once() {
     let lines: Vec<String> = (0..600)
         .map(|n| format!("Line {n} of a long document."))
         .collect();
@@ -287,7 +287,7 @@ async fn a_long_document_comes_in_pages_that_are_fetched_once() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_named() {
+async fn an_unknown_argument_is_named_and_the_tool_is_read_only_and_open_world() {
     let tool = tool(&allowing([]));
     let none = tool_context();
     let error = tool

@@ -12,7 +12,7 @@ use neuraxis_web::{NameLookup, WebConfig, web_fetch_with};
 use crate::support::{allowing, fetch, refused, tool};
 
 #[tokio::test]
-async fn a_site_of_this_machine_is_reached_only_if_it_is_allowed() {
+async fn a_local_site_is_reached_only_if_it_is_allowed() {
     let site = WebSite::start(|_| WebAnswer::page("<p>secret")).await;
     let closed = tool(&WebConfig::default());
     let port = site.address().port();
@@ -40,7 +40,7 @@ async fn a_site_of_this_machine_is_reached_only_if_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_for_good_and_says_what_to_do() {
+async fn a_blocked_address_is_a_permanent_error_with_advice() {
     let error = fetch(
         &tool(&WebConfig::default()),
         "http://169.254.169.254/latest/",
@@ -61,7 +61,7 @@ async fn a_refusal_is_for_good_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn no_redirect_leads_where_the_address_itself_would_not() {
+async fn no_redirect_reaches_a_blocked_address() {
     let inside = WebSite::start(|_| WebAnswer::page("<p>secret")).await;
     let targets = [
         inside.url("/"),
@@ -103,7 +103,7 @@ async fn no_redirect_leads_where_the_address_itself_would_not() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_host_is_given_back_for_policy_to_judge() {
+async fn a_redirect_to_another_host_is_returned_instead_of_followed() {
     let site =
         WebSite::start(|_| WebAnswer::redirect("https://elsewhere.example/page?x=1#top")).await;
     let message = refused(&tool(&allowing([&site])), &site.url("/")).await;
@@ -132,7 +132,7 @@ impl NameLookup for ChangingLookup {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_answer_leads_nowhere_it_should_not() {
+async fn a_rebinding_name_reaches_no_blocked_address() {
     let site = WebSite::start(|_| WebAnswer::page("<p>secret")).await;
     let answers = [
         vec![],
@@ -164,7 +164,7 @@ async fn a_name_that_changes_its_answer_leads_nowhere_it_should_not() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_allowed_may_lead_to_this_machine_at_its_port_alone() {
+async fn an_allowed_name_may_resolve_to_loopback_only_at_its_port() {
     let wiki = WebSite::start(|_| WebAnswer::page("<p>ours")).await;
     let other = WebSite::start(|_| WebAnswer::page("<p>secret")).await;
     let mut config = WebConfig::default();

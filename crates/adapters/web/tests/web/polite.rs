@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{allowing, fetch, refused, tool};
 
 #[tokio::test]
-async fn robots_txt_is_asked_once_and_kept_to() {
+async fn robots_txt_is_fetched_once_and_obeyed() {
     let site = WebSite::start(|request| match request.path() {
         "/robots.txt" => WebAnswer::document("text/plain", "User-agent: *\nDisallow: /private/"),
         "/out" => WebAnswer::redirect("/private/b"),
@@ -39,7 +39,7 @@ async fn robots_txt_is_asked_once_and_kept_to() {
 }
 
 #[tokio::test]
-async fn a_robots_txt_that_has_moved_within_its_site_is_kept_to_and_elsewhere_nothing_is_said() {
+async fn a_robots_txt_moved_within_its_site_is_obeyed_and_elsewhere_ignored() {
     for (target, says) in [
         ("/rules", true),
         ("rules#part", true),
@@ -68,7 +68,7 @@ async fn a_robots_txt_that_has_moved_within_its_site_is_kept_to_and_elsewhere_no
 }
 
 #[tokio::test]
-async fn a_robots_txt_that_leads_on_again_and_again_says_nothing() {
+async fn a_robots_txt_with_endless_redirects_is_ignored() {
     let site = WebSite::start(|request| match request.path() {
         "/open" => WebAnswer::page("<p>open"),
         path => WebAnswer::redirect(format!("{path}x")),
@@ -83,7 +83,7 @@ async fn a_robots_txt_that_leads_on_again_and_again_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_site_whose_robots_txt_fails_is_left_alone_and_one_without_is_not() {
+async fn a_failing_robots_txt_blocks_its_site_and_a_missing_one_does_not() {
     let site = WebSite::start(|request| match request.path() {
         "/robots.txt" => WebAnswer::status(500),
         _ => WebAnswer::page("<p>open"),
@@ -108,7 +108,7 @@ async fn a_site_whose_robots_txt_fails_is_left_alone_and_one_without_is_not() {
 }
 
 #[tokio::test]
-async fn a_robots_txt_that_comes_compressed_is_named_and_one_that_is_not_there_is_not() {
+async fn a_compressed_robots_txt_is_an_error_and_a_missing_one_is_not() {
     let site = async |status| {
         WebSite::start(move |request| match (request.path(), status) {
             ("/robots.txt", 200) => {
@@ -133,7 +133,7 @@ async fn a_robots_txt_that_comes_compressed_is_named_and_one_that_is_not_there_i
 }
 
 #[tokio::test]
-async fn a_host_is_asked_for_one_thing_at_a_time_and_two_hosts_at_once() {
+async fn requests_to_one_host_are_sequential() {
     let [one, other] = [
         WebSite::start(|_| WebAnswer::page("<p>one")).await,
         WebSite::start(|_| WebAnswer::page("<p>other")).await,
@@ -147,7 +147,7 @@ async fn a_host_is_asked_for_one_thing_at_a_time_and_two_hosts_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_others_to_the_same_host_no_longer_than_it_says() {
+async fn a_call_waits_for_other_requests_to_its_host_only_for_a_limited_time() {
     let site = WebSite::start(|_| WebAnswer::stalling()).await;
     let mut config = allowing([&site]);
     config.timeout = Duration::from_millis(200);
@@ -166,7 +166,7 @@ async fn a_call_waits_for_others_to_the_same_host_no_longer_than_it_says() {
 }
 
 #[tokio::test]
-async fn the_same_page_is_fetched_once_in_a_run_however_often_it_is_wanted() {
+async fn the_same_page_is_fetched_once_per_run() {
     let site = WebSite::start(|_| WebAnswer::page("<p>once")).await;
     let tool = tool(&allowing([&site]));
     let url = site.url("/page");
@@ -183,7 +183,7 @@ async fn the_same_page_is_fetched_once_in_a_run_however_often_it_is_wanted() {
 }
 
 #[tokio::test]
-async fn requests_name_the_product_and_carry_nothing_else_about_it() {
+async fn requests_carry_only_the_product_name_and_the_necessary_headers() {
     let site = WebSite::start(|_| WebAnswer::page("<p>x")).await;
     fetch(&tool(&allowing([&site])), &site.url("/"))
         .await

@@ -103,7 +103,7 @@ fn tides() -> Value {
 
 #[tokio::test]
 #[ignore = "needs SearXNG: cargo xtask test provides it where it can be had"]
-async fn real_searxng_finds_what_its_engines_find() {
+async fn real_searxng_returns_the_hits_of_its_engines() {
     let pages = WebSite::start(|request| match request.target.contains("tides") {
         true => WebAnswer::json(tides()),
         false => WebAnswer::json(json!({"results": []})),
@@ -128,7 +128,7 @@ async fn real_searxng_finds_what_its_engines_find() {
 
 #[tokio::test]
 #[ignore = "needs SearXNG: cargo xtask test provides it where it can be had"]
-async fn real_searxng_whose_engine_fails_found_nothing_because_nobody_looked() {
+async fn real_searxng_reports_an_error_when_its_engine_fails() {
     let pages = WebSite::start(|_| WebAnswer::status(500)).await;
     let engine = Engine::start(&pages.url("/"), &["html", "json"]).await;
     let error = engine.search().search("tides", NonZeroU32::MIN).await;

@@ -106,7 +106,7 @@ mod tavily {
 }
 
 #[tokio::test]
-async fn a_searxng_without_json_says_how_to_turn_it_on() {
+async fn a_searxng_without_json_explains_how_to_enable_it() {
     let site = WebSite::start(|_| WebAnswer::status(403)).await;
     let mut config = SearchConfig::new(SearchProvider::Searxng);
     config.base_url = Some(site.url(""));
@@ -120,7 +120,7 @@ async fn a_searxng_without_json_says_how_to_turn_it_on() {
 }
 
 #[tokio::test]
-async fn a_service_that_cannot_be_reached_says_why_and_not_what_was_searched_for() {
+async fn an_unreachable_search_service_is_reported_without_the_query() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0");
     let gone = gone.unwrap().local_addr().unwrap();
     let mut config = SearchConfig::new(SearchProvider::Searxng);
@@ -133,7 +133,7 @@ async fn a_service_that_cannot_be_reached_says_why_and_not_what_was_searched_for
 }
 
 #[tokio::test]
-async fn a_searxng_whose_engines_are_all_silent_found_nothing_because_nobody_looked() {
+async fn a_searxng_with_only_unresponsive_engines_is_an_error() {
     let silent = r#"{"query": "x", "results": [], "unresponsive_engines": [["wikipedia", "HTTP error"], ["b"], 7]}"#;
     let site = WebSite::start(move |_| WebAnswer::json(silent)).await;
     let mut config = SearchConfig::new(SearchProvider::Searxng);
@@ -149,7 +149,7 @@ async fn a_searxng_whose_engines_are_all_silent_found_nothing_because_nobody_loo
 }
 
 #[tokio::test]
-async fn a_hit_that_is_none_leaves_the_others() {
+async fn a_malformed_hit_does_not_discard_the_others() {
     let results = json!([
         {"title": "an answer of its own", "url": null, "content": "no page"},
         {"title": 7, "url": "https://example.org/1", "content": 1.5},
@@ -176,7 +176,7 @@ async fn a_hit_that_is_none_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn a_key_is_not_carried_along_by_a_redirect() {
+async fn a_search_key_is_not_sent_along_with_a_redirect() {
     let other = WebSite::start(|_| WebAnswer::json("{}")).await;
     let to = other.url("/");
     let site = WebSite::start(move |_| WebAnswer::redirect(to.clone())).await;
@@ -207,7 +207,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn the_tool_returns_titles_urls_and_excerpts_and_what_failed_in_words() {
+async fn the_search_tool_returns_hits_and_reports_failures() {
     let hit = |n: u32| {
         SearchHit::new(
             format!("Rivers {n}"),

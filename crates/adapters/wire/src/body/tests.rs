@@ -95,7 +95,7 @@ async fn read(mut body: Body) -> (LlmError, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stops_is_given_up_after_the_idle_time() {
+async fn a_body_that_stops_times_out_after_the_idle_time() {
     let pieces = [(8 * SECOND, b"output".as_slice()), (9 * SECOND, b"output")];
     let (error, after) = read(body(pieces, limits(), &CancellationToken::new())).await;
     assert_eq!(error.kind, LlmErrorKind::Timeout);
@@ -104,7 +104,7 @@ async fn a_body_that_stops_is_given_up_after_the_idle_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_piece_has_a_time_of_its_own() {
+async fn the_first_byte_has_its_own_time_limit() {
     let (error, after) = read(body([], limits(), &CancellationToken::new())).await;
     assert_eq!(error.kind, LlmErrorKind::Timeout);
     assert!(error.message.contains("timeouts.first_byte"), "{error}");
@@ -117,7 +117,7 @@ async fn the_first_piece_has_a_time_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keep_alive_comments_put_off_the_idle_time_but_not_the_wait_for_output() {
+async fn keep_alive_comments_extend_the_idle_time_but_not_the_output_time() {
     let comments = std::iter::repeat_n((5 * SECOND, b": keep-alive".as_slice()), 100);
     let pieces = std::iter::once((5 * SECOND, b"output".as_slice())).chain(comments);
     let (error, after) = read(body(pieces, limits(), &CancellationToken::new())).await;
@@ -127,7 +127,7 @@ async fn keep_alive_comments_put_off_the_idle_time_but_not_the_wait_for_output()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_byte_a_second_is_given_up_when_it_never_becomes_output() {
+async fn bytes_that_never_become_output_time_out() {
     let bytes = std::iter::repeat_n((SECOND, b"x".as_slice()), 1_000);
     let (error, after) = read(body(bytes, limits(), &CancellationToken::new())).await;
     assert_eq!(error.kind, LlmErrorKind::Timeout);
@@ -135,7 +135,7 @@ async fn a_byte_a_second_is_given_up_when_it_never_becomes_output() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_pauses_is_given_up_all_the_same() {
+async fn a_body_that_never_pauses_still_times_out() {
     let endless = std::iter::repeat_n((Duration::ZERO, b": ".as_slice()), 1_000);
     let pieces = std::iter::once((SECOND, b"output".as_slice())).chain(endless);
     let mut body = body(pieces, limits(), &CancellationToken::new());
@@ -149,7 +149,7 @@ async fn a_body_that_never_pauses_is_given_up_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_takes_its_time_is_not_held_against_the_server() {
+async fn the_time_a_reader_takes_does_not_count_against_the_server() {
     let pieces = std::iter::repeat_n((SECOND, b"output".as_slice()), 5);
     let mut body = body(pieces, limits(), &CancellationToken::new());
     for _ in 0..5 {
@@ -160,7 +160,7 @@ async fn a_reader_that_takes_its_time_is_not_held_against_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_has_a_time_of_its_own() {
+async fn the_whole_body_has_its_own_time_limit() {
     let limits = Limits {
         end: Some(Instant::now() + 12 * SECOND),
         ..limits()
@@ -173,7 +173,7 @@ async fn the_whole_has_a_time_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_too_long_for_the_clock_is_no_limit() {
+async fn a_duration_too_long_for_the_clock_is_no_limit() {
     let limits = Limits {
         first: after(Instant::now(), Duration::MAX),
         idle: Duration::MAX,
@@ -190,7 +190,7 @@ async fn a_time_too_long_for_the_clock_is_no_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_waits_is_cancelled_at_once() {
+async fn a_waiting_reader_is_cancelled_immediately() {
     let cancellation = CancellationToken::new();
     let reading = read(body(
         [(SECOND, b"output".as_slice())],

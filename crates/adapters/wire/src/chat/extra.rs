@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_come_after_those_that_are_there() {
+    fn extra_fields_are_appended_to_the_body() {
         let extra = ExtraFields::default()
             .with("think", "no \"more\"")
             .with_json("schema", &JsonText::from_text("{\"a\": 1}"));
@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn without_fields_a_body_stays_as_it_is() {
+    fn a_body_without_extra_fields_is_unchanged() {
         let body = Bytes::from_static(b"{}");
         assert_eq!(ExtraFields::default().join(body.clone()), body);
     }
 
     #[test]
-    fn what_is_not_json_is_left_out() {
+    fn an_extra_field_that_is_not_json_is_omitted() {
         let extra = ExtraFields::default().with_json("a", &JsonText::from_text("{"));
         assert_eq!(extra, ExtraFields::default());
     }

@@ -79,7 +79,7 @@ mod tests {
     };
 
     #[test]
-    fn what_a_server_says_is_measured() {
+    fn counts_reported_by_the_server_are_measured() {
         let field = field(
             r#"{"prompt_tokens":50,"completion_tokens":9,"total_tokens":59,"prompt_tokens_details":{"cached_tokens":40},
                 "completion_tokens_details":{"reasoning_tokens":3}}"#,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_to_the_cache_is_counted_where_the_server_says_it() {
+    fn tokens_written_to_the_cache_are_counted_if_reported() {
         for (details, written) in [
             (
                 r#"{"cached_tokens":8,"cache_write_tokens":30}"#,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn timings_stand_in_for_what_is_not_said() {
+    fn timings_replace_missing_usage() {
         let timings =
             serde_json::from_str(r#"{"cache_n":30,"prompt_n":5,"predicted_n":7,"prompt_ms":1.5}"#);
         let usage = usage(None, Some(&timings.unwrap()), TEXT);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_and_misses_of_a_cache_are_the_prompt() {
+    fn cache_hits_and_misses_add_up_to_the_prompt() {
         let field = field(
             r#"{"completion_tokens":2,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":6}"#,
         );
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_the_cache_is_read_where_moonshot_writes_it() {
+    fn top_level_cached_tokens_of_moonshot_are_read() {
         for (counts, cached) in [
             (r#""cached_tokens":40"#, 40),
             (r#""cached_tokens":40,"prompt_tokens_details":null"#, 40),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_thought_belongs_to_the_reply_where_a_server_counts_it_beside() {
+    fn reasoning_tokens_counted_separately_are_added_to_the_completion() {
         for (completion, reasoning, total, whole) in [
             (1_499, 2_809, r#","total_tokens":14428"#, 4_308),
             (1_499, 1_000, r#","total_tokens":12619"#, 2_499),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gemini_thought_is_what_its_total_has_besides() {
+    fn reasoning_tokens_of_gemini_are_derived_from_the_total() {
         for (details, total, whole) in [
             ("", 103, 94),
             (r#","prompt_tokens_details":{"cached_tokens":8}"#, 103, 94),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_is_unknown() {
+    fn counts_that_are_not_reported_are_unknown() {
         assert_eq!(usage(None, None, TEXT).prompt, TokenCount::UNKNOWN);
         let field = field(r#"{"prompt_tokens":-1,"completion_tokens":null}"#);
         let usage = usage(Some(&field), None, TEXT);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_may_be_written_as_a_float_and_what_is_no_count_is_unknown() {
+    fn a_count_may_be_a_float_and_an_invalid_one_is_unknown() {
         let field = field(
             r#"{"prompt_tokens":12.0,"completion_tokens":"7","total_tokens":1e30,"cached_tokens":0.5}"#,
         );
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_and_calls_are_estimated_by_their_share_unless_they_are_all_there_is() {
+    fn reasoning_and_calls_are_estimated_by_share_unless_they_are_the_whole_reply() {
         let field = field(r#"{"prompt_tokens":1,"completion_tokens":100}"#);
         let mixed = Shares {
             reasoning: 30,

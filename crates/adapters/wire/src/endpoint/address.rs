@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_are_added_to_the_path_of_the_base() {
+    fn routes_are_appended_to_the_path_of_the_base_url() {
         for (base, expected) in [
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1/models"),
             ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/models"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_added_to_each_route() {
+    fn a_query_is_appended_to_the_route() {
         let base = parse("https://example.com/openai/deployments/d").unwrap();
         let query = [("api-version".to_owned(), "2026-01-01 a&b".to_owned())];
         let route = Route::new(&base, "chat/completions", &query);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_cannot_be_used_is_refused_without_repeating_it() {
+    fn an_unusable_base_url_is_refused_without_repeating_it() {
         for (text, message) in [
             ("127.0.0.1:8080", "base_url is not a valid address"),
             ("localhost:8080", "base_url begins with localhost:"),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_recognized_by_name_and_by_number() {
+    fn loopback_is_recognized_by_name_and_by_address() {
         for (address, expected) in [
             ("http://localhost:1", true),
             ("http://127.8.9.1", true),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_is_named_by_its_host_alone() {
+    fn a_redirect_target_is_named_only_by_its_host() {
         let from = "http://127.0.0.1:8080";
         for (location, expected) in [
             (

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_address_and_a_configured_proxy_take_tls_for_certain() {
+    fn only_https_addresses_and_configured_https_proxies_certainly_use_tls() {
         for (base, proxy, expected) in [
             ("http://models:8080", None, false),
             ("http://models:8080", Some("http://proxy:3128"), false),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_that_names_the_proxy_is_that_of_the_scheme() {
+    fn the_proxy_variable_is_that_of_the_scheme() {
         for (scheme, set, expected) in [
             ("https", "HTTP_PROXY HTTPS_PROXY", Some("HTTPS_PROXY")),
             ("https", "https_proxy all_proxy", Some("https_proxy")),
@@ -248,7 +248,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn a_proxy_of_the_environment_that_is_reached_by_tls_is_known() {
+    fn an_https_proxy_in_the_environment_is_detected() {
         for (name, proxy, expected) in [
             ("HTTP_PROXY", "https://proxy:3128", true),
             ("all_proxy", "https://proxy:3128", true),

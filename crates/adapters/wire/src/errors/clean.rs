@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_move_a_cursor_or_hide_text_is_written_as_its_code() {
+    fn control_and_hidden_characters_are_escaped() {
         assert_eq!(
             clean("a\u{1b}]8;;x\u{7}b\u{202e}c\u{e0041}", 100),
             "a\\u{1b}]8;;x\\u{7}b\\u{202e}c\\u{e0041}"
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_put_on_one_line_and_cut_at_characters() {
+    fn a_text_is_put_on_one_line_and_cut_between_characters() {
         assert_eq!(clean("  one\r\n\ttwo ", 100), "one two");
         assert_eq!(clean("ÄÖÜß", 2), "ÄÖ…");
         assert_eq!(clean("ÄÖ", 2), "ÄÖ");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_is_used_up_says_when_it_holds_anew() {
+    fn the_reset_time_of_an_exhausted_limit_is_read() {
         for (span, millis) in [
             ("1s", 1_000),
             ("6m0s", 360_000),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_limits_that_are_used_up_the_later_counts() {
+    fn the_later_of_two_exhausted_limits_counts() {
         let headers = [
             ("x-ratelimit-remaining-requests", "0"),
             ("x-ratelimit-reset-requests", "1s"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_without_a_sensible_time_say_nothing() {
+    fn limits_without_a_valid_reset_time_are_ignored() {
         for (remaining, span) in [
             ("-1", "1s"),
             ("5", "1s"),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_on_trying_again_is_true_or_false() {
+    fn the_should_retry_header_is_true_or_false() {
         let said = |value| {
             let mut headers = HeaderMap::new();
             headers.insert("x-should-retry", HeaderValue::from_static(value));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_in_the_past_means_at_once() {
+    fn a_retry_date_in_the_past_means_no_wait() {
         assert_eq!(
             asked(&[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]),
             Some(Duration::ZERO)
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_asks_for_nothing() {
+    fn an_invalid_retry_after_is_ignored() {
         for value in ["", "soon", "-1", "NaN", "inf", "1e300"] {
             assert_eq!(asked(&[("retry-after", value)]), None, "{value:?}");
         }

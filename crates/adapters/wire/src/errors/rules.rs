@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_services_say_of_keys_models_money_and_content_is_known_whatever_its_status() {
+    fn service_specific_errors_are_recognized_despite_their_status() {
         for (status, body, meaning) in [
             (
                 400,

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_learned_once_and_for_its_conversation_alone() {
+    fn a_refusal_is_learned_once_and_only_for_its_conversation() {
         let (refused, one, other) = (refused(), conversation(), conversation());
         assert_eq!(refused.record(refusal(), one.messages()), Ok(()));
         assert_eq!(refused.without_until(one.messages()), 3);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_stay_what_they_are() {
+    fn other_errors_are_returned_unchanged() {
         let refused = refused();
         let other = LlmError::new(LlmErrorKind::BadRequest, "too many tokens");
         let messages = conversation();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_of_a_tool_is_that_of_an_object() {
+    fn the_schema_of_a_tool_always_describes_an_object() {
         for (schema, expected) in [
             ("{}", r#"{"type":"object","properties":{}}"#),
             (
@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_the_service_takes_stays_as_it_is() {
+    fn a_supported_schema_is_unchanged() {
         let schema = r#"{ "type":"object", "properties":{"a.b-c_1":{"anyOf":[{"properties":{"$top":{}}}]}} }"#;
         let taken = tool_schema(schema, PropertyNames::Plain);
         assert_eq!((&*taken.sent, taken.note), (schema, None));
     }
 
     #[test]
-    fn a_reference_at_the_root_is_opened() {
+    fn a_reference_at_the_root_is_resolved() {
         let node = json!({"properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]});
         let schema = json!({"$ref": "#/$defs/a", "properties": {"own": {}},
             "$defs": {"a": {"$ref": "#/$defs/node"}, "node": node}});
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_at_the_root_are_told_and_their_properties_are_sent() {
+    fn branches_at_the_root_move_into_the_note_and_their_properties_are_merged() {
         for keyword in BRANCHING {
             let branches = json!([
                 {"properties": {"kind": {"const": "a"}, "x": {"type": "string"}}, "required": ["x"]},
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_refused_are_told() {
+    fn unsupported_property_names_move_into_the_note() {
         let long = "x".repeat(MAX_NAME + 1);
         let schema = json!({"type": "object", "additionalProperties": false,
             "properties": {"$top": {"type": "integer"}, "filter[id]": {}, long.clone(): {}, "ok": {}},
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_sent_to_services_that_take_any() {
+    fn all_property_names_are_sent_to_services_that_accept_any() {
         let schema = json!({"not": {"required": ["b"]}, "required": ["$top"],
             "properties": {"$top": {"type": "integer"}, "b": {}}});
         let (sent, told) = sent_with(&schema, PropertyNames::Any);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_that_lead_back_end() {
+    fn recursive_branches_terminate() {
         let schema = json!({"anyOf": [{"$ref": "#"}], "properties": {"a": {}}});
         let (sent, told) = sent(&schema);
         assert_eq!(sent, json!({"type": "object", "properties": {"a": {}}}));

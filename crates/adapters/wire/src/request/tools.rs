@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_schema_of_a_tool_is_an_object_is_sent_without_what_services_refuse() {
+    fn every_tool_schema_is_sent_as_an_object_without_unsupported_keywords() {
         let branches = json!([{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {}]);
         let schemas = [
             json!({"type": "object", "anyOf": branches}),

@@ -26,7 +26,7 @@ fn data_of(stream: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn lines_may_end_in_any_of_three_ways() {
+fn lines_may_end_in_lf_crlf_or_cr() {
     let expected = ["a", "b"];
     assert_eq!(data_of(b"data: a\n\ndata: b\n\n"), expected);
     assert_eq!(data_of(b"data: a\r\n\r\ndata: b\r\n\r\n"), expected);
@@ -35,7 +35,7 @@ fn lines_may_end_in_any_of_three_ways() {
 }
 
 #[test]
-fn a_line_feed_after_a_carriage_return_is_no_line_of_its_own() {
+fn a_line_feed_after_a_carriage_return_starts_no_new_line() {
     let stream = b"data: a\r\ndata: b\r\n\r\n";
     assert_eq!(data_of(stream), ["a\nb"]);
     let split = decode(stream.chunks(1), 100).unwrap();
@@ -57,7 +57,7 @@ fn comments_and_other_fields_are_skipped() {
 }
 
 #[test]
-fn data_lines_are_joined_by_line_feeds_and_lose_one_blank() {
+fn data_lines_are_joined_by_line_feeds_and_lose_one_leading_space() {
     assert_eq!(
         data_of(b"data:a\ndata:  b\ndata\ndata:\ndata: c: d\n\n"),
         ["a\n b\n\n\nc: d"]
@@ -65,7 +65,7 @@ fn data_lines_are_joined_by_line_feeds_and_lose_one_blank() {
 }
 
 #[test]
-fn an_event_has_the_name_that_its_own_lines_give() {
+fn an_event_has_only_the_name_given_in_its_own_lines() {
     let stream = b"event: first\ndata: a\n\ndata: b\n\nevent: lost\n\ndata: c\n\n";
     let events = decode([stream.as_slice()], 100).unwrap();
     let events: Vec<_> = events
@@ -83,13 +83,13 @@ fn a_byte_order_mark_is_skipped_at_the_start_and_nowhere_else() {
 }
 
 #[test]
-fn an_event_that_the_end_cuts_off_is_never_returned() {
+fn an_event_cut_off_by_the_end_is_never_returned() {
     assert_eq!(data_of(b"data: a\n\ndata: b\n"), ["a"]);
     assert_eq!(data_of(b"data: a\n\ndata: b"), ["a"]);
 }
 
 #[test]
-fn what_is_not_utf_8_is_an_error() {
+fn invalid_utf_8_is_an_error() {
     for stream in [
         b"data: \xff\n\n".as_slice(),
         b"data: \xc3\n\n",
@@ -108,14 +108,14 @@ fn a_character_may_be_split_between_pieces() {
 }
 
 #[test]
-fn a_line_without_end_is_cut_off() {
+fn an_endless_line_is_an_error() {
     let piece = [b'x'; 40];
     let endless = std::iter::repeat_n(piece.as_slice(), 3);
     assert_eq!(decode(endless, 100), Err(SseError::TooLong { limit: 100 }));
 }
 
 #[test]
-fn an_event_without_end_is_cut_off() {
+fn an_endless_event_is_an_error() {
     let piece = format!("data: {}\n", "x".repeat(40));
     let endless = std::iter::repeat_n(piece.as_bytes(), 3);
     assert_eq!(decode(endless, 100), Err(SseError::TooLong { limit: 100 }));
@@ -127,7 +127,7 @@ fn an_event_without_end_is_cut_off() {
 }
 
 #[test]
-fn pieces_may_be_pushed_ahead() {
+fn several_pieces_may_be_pushed_before_reading() {
     let mut decoder = SseDecoder::new();
     for piece in ["data: a\n", "\ndata", ": b\n\nda", "ta: c\n\n"] {
         decoder.push(piece.into());
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_as_events_is_read_as_such(data in prop::collection::vec("[^\r\n]{1,20}", 0..8)) {
+    fn written_events_are_read_back(data in prop::collection::vec("[^\r\n]{1,20}", 0..8)) {
         let stream: String = data.iter().map(|data| format!("data: {data}\n\n")).collect();
         prop_assert_eq!(data_of(stream.as_bytes()), data);
     }
@@ -203,7 +203,7 @@ fn the_streams_of_the_corpus_are_read_the_same_whole_and_byte_by_byte() {
 }
 
 #[test]
-fn a_piece_is_let_go_once_it_is_read_to_its_end() {
+fn a_piece_is_released_once_it_is_fully_read() {
     let mut decoder = SseDecoder::new();
     for (piece, data) in [
         ("data: a\n\ndata: b", Some("a")),

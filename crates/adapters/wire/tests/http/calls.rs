@@ -31,7 +31,7 @@ async fn a_reply_is_the_same_whole_streamed_and_streamed_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn a_call_keeps_little_while_it_waits_for_its_reply() {
+async fn the_future_of_a_waiting_call_is_small() {
     let client = client_at("http://127.0.0.1:9", |_| {});
     let (request, ctx) = (request("hi"), call_context());
     let (whole, streamed) = (
@@ -44,7 +44,7 @@ async fn a_call_keeps_little_while_it_waits_for_its_reply() {
 }
 
 #[tokio::test]
-async fn calls_one_after_the_other_use_one_connection() {
+async fn consecutive_calls_share_one_connection() {
     let server = Loopback::start(|seen| as_asked(&seen.body)).await;
     let client = client(&server);
     for _ in 0..5 {
@@ -56,7 +56,7 @@ async fn calls_one_after_the_other_use_one_connection() {
 }
 
 #[tokio::test]
-async fn a_program_that_hangs_up_after_streams_gets_a_connection_for_each() {
+async fn a_server_that_hangs_up_after_streams_gets_a_new_connection_for_each() {
     let set_up = |config: &mut EndpointConfig| config.hangs_up_after_streams = Some("llama.cpp");
     for (server_header, connections) in
         [("server: llama.cpp", 4), ("server: other", 2), ("x: y", 2)]
@@ -76,7 +76,7 @@ async fn a_program_that_hangs_up_after_streams_gets_a_connection_for_each() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_the_connection_open_after_the_reply_does_not_hold_it_up() {
+async fn a_reply_completes_even_if_the_server_keeps_the_connection_open() {
     let server =
         Loopback::start(|_| Answer::open_events([STREAM.as_bytes()]).then(Act::Stall)).await;
     assert_eq!(stream(&client(&server)).await.unwrap().text(), "Héllo 🦀");
@@ -84,7 +84,7 @@ async fn a_server_that_keeps_the_connection_open_after_the_reply_does_not_hold_i
 }
 
 #[tokio::test]
-async fn the_key_is_sent_as_a_bearer_token_and_shown_nowhere() {
+async fn the_api_key_is_sent_as_a_bearer_token_and_never_shown() {
     let server = Loopback::start(|_| Answer::json(WHOLE)).await;
     let client = client(&server);
     respond(&client).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_stream_that_is_dropped_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn requests_say_what_they_send_and_accept_once_whatever_is_configured() {
+async fn accept_and_content_type_headers_are_sent_once_whatever_is_configured() {
     let server = Loopback::start(|seen| as_asked(&seen.body)).await;
     let client = client_at(&server.url(), |config| {
         for (name, value) in [("Accept", "text/html"), ("X-Team", "blue")] {
@@ -175,7 +175,7 @@ async fn requests_say_what_they_send_and_accept_once_whatever_is_configured() {
 }
 
 #[tokio::test]
-async fn a_call_names_its_trace_where_somebody_records_one_and_keeps_vendors_data_here() {
+async fn a_call_sends_its_traceparent_but_no_tracestate() {
     let server = Loopback::start(|seen| as_asked(&seen.body)).await;
     let client = client(&server);
     let mut ctx = call_context();

@@ -44,7 +44,7 @@ async fn begin(client: &ChatClient) -> ReplyStream {
 }
 
 #[tokio::test]
-async fn who_asks_for_more_waits_until_a_reply_has_gone() {
+async fn a_call_beyond_the_concurrency_limit_waits_for_a_free_slot() {
     let server = Loopback::start(streams_stall).await;
     let client = limited(&server, 2);
     let (first, second) = (begin(&client).await, begin(&client).await);
@@ -60,7 +60,7 @@ async fn who_asks_for_more_waits_until_a_reply_has_gone() {
 }
 
 #[tokio::test]
-async fn a_place_is_free_again_after_a_reply_an_error_and_a_whole_reply() {
+async fn a_slot_is_released_after_a_reply_and_after_an_error() {
     let server = Loopback::start(|seen| match seen.body.contains("\"stream\":true") {
         true => Answer::events([STREAM.as_bytes()]),
         false => Answer::whole(500, "x: y", "{}"),
@@ -79,7 +79,7 @@ async fn a_place_is_free_again_after_a_reply_an_error_and_a_whole_reply() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_place_can_be_given_up() {
+async fn waiting_for_a_slot_can_be_cancelled() {
     let server = Loopback::start(streams_stall).await;
     let client = limited(&server, 1);
     let _first = begin(&client).await;
@@ -104,7 +104,7 @@ async fn waiting_for_a_place_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn a_place_is_waited_for_as_long_as_an_exchange_may_take() {
+async fn a_call_waits_for_a_slot_at_most_the_total_timeout() {
     let server = Loopback::start(streams_stall).await;
     let client = client_at(&server.url(), |config| {
         config.max_concurrent = Some(most(1));
@@ -124,7 +124,7 @@ async fn a_place_is_waited_for_as_long_as_an_exchange_may_take() {
 }
 
 #[tokio::test]
-async fn who_waited_for_a_place_has_all_of_the_time_of_an_exchange() {
+async fn waiting_for_a_slot_does_not_count_against_the_total_timeout() {
     let server = Loopback::start(|seen| match seen.body.contains("\"stream\":true") {
         true => streams_stall(seen),
         false => Answer::nothing().then(Act::Stall),
@@ -147,7 +147,7 @@ async fn who_waited_for_a_place_has_all_of_the_time_of_an_exchange() {
 }
 
 #[tokio::test]
-async fn what_is_no_reply_of_a_model_needs_no_place() {
+async fn listing_models_needs_no_slot() {
     let server = Loopback::start(streams_stall).await;
     let mut config = EndpointConfig::new(server.url());
     config.max_concurrent = Some(most(1));
@@ -162,7 +162,7 @@ async fn what_is_no_reply_of_a_model_needs_no_place() {
 }
 
 #[tokio::test]
-async fn copies_of_a_limit_hold_for_all_their_endpoints_together() {
+async fn clones_of_a_limit_are_shared_by_all_endpoints() {
     let server = Loopback::start(streams_stall).await;
     let limit = most(1);
     let (first, second) = (sharing(&server, &limit), sharing(&server, &limit));
@@ -178,7 +178,7 @@ async fn copies_of_a_limit_hold_for_all_their_endpoints_together() {
 }
 
 #[test]
-fn a_limit_is_a_whole_number_and_never_nothing() {
+fn a_concurrency_limit_is_a_positive_integer() {
     let limit: MaxConcurrent = serde_json::from_str("3").unwrap();
     assert_eq!(limit, most(3));
     assert_eq!(serde_json::to_string(&limit).unwrap(), "3");

@@ -34,13 +34,13 @@ async fn collect(mut stream: ReplyStream) -> Result<Reply, LlmError> {
 }
 
 #[tokio::test]
-async fn streams_of_chat_completions_are_replies_or_errors() {
+async fn every_chat_completions_stream_of_the_corpus_is_a_reply_or_an_error() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/chat");
     are_replies_or_errors(&folder, ask).await;
 }
 
 #[tokio::test]
-async fn a_stream_of_responses_is_no_reply() {
+async fn a_responses_stream_is_no_chat_completions_reply() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../openai/tests/corpus/responses/good-text");
     let server = serve(std::fs::read(path).unwrap()).await;
@@ -51,7 +51,7 @@ async fn a_stream_of_responses_is_no_reply() {
 
 /// The first line of such a file is the wait time that the server names; the rest is the body.
 #[tokio::test]
-async fn error_bodies_of_any_shape_are_short_errors_without_orders_or_keys() {
+async fn error_bodies_of_any_shape_become_short_errors_without_control_characters() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/errors");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

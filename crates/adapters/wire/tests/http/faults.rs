@@ -31,7 +31,7 @@ fn events(text: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named() {
+async fn an_unreachable_server_is_named() {
     let server = Loopback::start(|_| Answer::json(WHOLE)).await;
     let url = server.url();
     drop(server);
@@ -52,7 +52,7 @@ async fn a_server_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_tls_gives_a_connection_error() {
+async fn a_server_without_tls_is_a_connection_error() {
     let server = Loopback::start(|_| Answer::json(WHOLE)).await;
     let client = client_at(&server.url().replace("http:", "https:"), |_| {});
     assert_eq!(kind(&client).await, LlmErrorKind::Connection);
@@ -60,7 +60,7 @@ async fn a_server_that_does_not_speak_tls_gives_a_connection_error() {
 }
 
 #[tokio::test]
-async fn a_connection_that_never_stands_is_given_up() {
+async fn a_connection_that_is_never_established_is_aborted() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let client = client_at(&url, |config| config.timeouts.connect = SOON);
@@ -82,7 +82,7 @@ async fn a_redirect_is_not_followed_and_names_its_target() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_tells_how_long_to_wait() {
+async fn a_rate_limit_reports_how_long_to_wait() {
     for (header, wait) in [
         ("retry-after: 7", Duration::from_secs(7)),
         ("retry-after-ms: 1500", Duration::from_millis(1_500)),
@@ -100,7 +100,7 @@ async fn a_rate_limit_tells_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_stream_is_what_it_says_after_what_came_before_it() {
+async fn an_error_inside_a_stream_follows_the_pieces_before_it() {
     let first: String = STREAM.split_inclusive("\n\n").take(4).collect();
     let text = format!(
         "{first}data: {{\"error\":{{\"code\":529,\"message\":\"overloaded\",\"type\":\"overloaded_error\"}}}}\n\n"
@@ -118,7 +118,7 @@ async fn an_error_inside_a_stream_is_what_it_says_after_what_came_before_it() {
 }
 
 #[tokio::test]
-async fn a_page_or_another_document_in_place_of_a_reply_is_called_what_it_is() {
+async fn an_unexpected_document_instead_of_a_reply_is_named() {
     let server =
         Loopback::start(|_| Answer::whole(200, "content-type: text/html; charset=utf-8", "<html>"))
             .await;
@@ -140,7 +140,7 @@ async fn a_page_or_another_document_in_place_of_a_reply_is_called_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_reply_that_does_not_say_what_it_is_is_taken_for_what_was_asked() {
+async fn a_reply_without_a_content_type_is_read_as_requested() {
     let server = Loopback::start(|_| Answer::whole(200, "x: y", WHOLE)).await;
     assert_eq!(respond(&client(&server)).await.unwrap().text(), "Héllo 🦀");
     let server = Loopback::start(|_| Answer::whole(200, "x: y", STREAM)).await;
@@ -148,7 +148,7 @@ async fn a_reply_that_does_not_say_what_it_is_is_taken_for_what_was_asked() {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_not_unpacked() {
+async fn a_compressed_body_is_refused() {
     let server = Loopback::start(|_| {
         Answer::whole(
             200,
@@ -165,7 +165,7 @@ async fn a_compressed_body_is_not_unpacked() {
 }
 
 #[tokio::test]
-async fn events_that_cannot_be_read_are_an_invalid_response() {
+async fn unreadable_events_are_an_invalid_response() {
     for text in [
         "data: {\n\n",
         "data: <html>\n\n",
@@ -186,7 +186,7 @@ async fn events_that_cannot_be_read_are_an_invalid_response() {
 }
 
 #[tokio::test]
-async fn a_line_of_fifty_megabytes_is_cut_off() {
+async fn a_line_of_fifty_megabytes_is_refused() {
     let server = Loopback::start(|_| {
         let piece = [b'x'; 64 * 1024];
         Answer::events(std::iter::repeat_n(piece.as_slice(), 800))
@@ -198,7 +198,7 @@ async fn a_line_of_fifty_megabytes_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_whole_reply_without_end_is_cut_off() {
+async fn an_endless_whole_reply_is_aborted() {
     const HEAD: &str = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\n\r\n";
     const SPACES: &[u8] = &[b' '; 64 * 1024];
     let server = Loopback::start(|_| {
@@ -214,7 +214,7 @@ async fn a_whole_reply_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn an_error_page_without_end_is_cut_off() {
+async fn an_endless_error_page_is_cut_off() {
     const HEAD: &str = "HTTP/1.1 502 x\r\ncontent-type: text/html\r\n\r\n";
     const WORDS: &[u8] = &[b'x'; 64 * 1024];
     let server = Loopback::start(|_| {
@@ -250,7 +250,7 @@ async fn a_stream_cut_at_any_place_is_incomplete_and_never_a_reply() {
 }
 
 #[tokio::test]
-async fn a_stream_without_its_end_mark_or_its_finish_is_incomplete_and_keeps_its_usage() {
+async fn a_stream_without_done_or_finish_is_incomplete_and_keeps_its_usage() {
     let no_end = STREAM.replace("data: [DONE]\n\n", "");
     let no_finish = STREAM.replace("\"stop\"", "null");
     for text in [no_end, no_finish] {
@@ -262,7 +262,7 @@ async fn a_stream_without_its_end_mark_or_its_finish_is_incomplete_and_keeps_its
 }
 
 #[tokio::test]
-async fn a_missing_usage_is_labelled_unknown() {
+async fn missing_usage_is_unknown() {
     let text = STREAM.replace(
         ",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":4}",
         "",
@@ -307,7 +307,7 @@ async fn a_connection_broken_in_the_middle_leaves_the_reply_incomplete() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_given_up() {
+async fn a_server_that_never_answers_times_out() {
     let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
     let client = client_at(&server.url(), |config| {
         config.timeouts.first_byte = SOON;
@@ -318,7 +318,7 @@ async fn a_server_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stalls_is_given_up() {
+async fn a_stalled_stream_times_out() {
     let first: String = STREAM.split_inclusive("\n\n").take(4).collect();
     let server =
         Loopback::start(move |_| Answer::open_events([first.as_bytes()]).then(Act::Stall)).await;
@@ -330,7 +330,7 @@ async fn a_stream_that_stalls_is_given_up() {
 }
 
 #[tokio::test]
-async fn keep_alive_without_end_is_given_up() {
+async fn endless_keep_alive_times_out() {
     let server =
         Loopback::start(|_| Answer::open_events([]).then(Act::Forever(b"2\r\n:\n\r\n"))).await;
     let client = client_at(&server.url(), |config| config.timeouts.output = SOON);
@@ -341,7 +341,7 @@ async fn keep_alive_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn the_total_time_holds_for_whole_and_streamed_replies() {
+async fn the_total_timeout_applies_to_whole_and_streamed_replies() {
     let server = Loopback::start(|seen| {
         let answer = if seen.body.contains("\"stream\":true") {
             Answer::open_events([STREAM.as_bytes().get(..60).unwrap_or_default()])

@@ -64,7 +64,7 @@ async fn a_refused_late_system_message_is_sent_as_a_user_message_from_then_on() 
 }
 
 #[tokio::test]
-async fn none_of_several_calls_at_once_fails_for_what_the_server_refuses_of_each() {
+async fn concurrent_calls_all_succeed_after_the_same_refusal() {
     let server = Loopback::start(|seen| strict(&seen.body)).await;
     let client = learning(&server);
     let (request, ctx) = (late_system(), call_context());
@@ -76,7 +76,7 @@ async fn none_of_several_calls_at_once_fails_for_what_the_server_refuses_of_each
 }
 
 #[tokio::test]
-async fn a_call_that_meets_several_refusals_succeeds_and_the_next_one_meets_none() {
+async fn a_call_that_meets_several_refusals_succeeds_and_the_next_meets_none() {
     let server = Loopback::start(|seen| {
         let refusal = if seen.body.contains("stream_options") {
             "stream_options: Extra inputs are not permitted"
@@ -111,7 +111,7 @@ async fn a_call_that_meets_several_refusals_succeeds_and_the_next_one_meets_none
 }
 
 #[tokio::test]
-async fn a_schema_that_the_model_is_told_is_moved_as_well_once_it_is_refused_behind_others() {
+async fn a_schema_sent_as_a_system_message_is_moved_after_a_refusal() {
     let server = Loopback::start(|seen| strict(&seen.body)).await;
     let config = EndpointConfig::new(server.url());
     let endpoint = Arc::new(Endpoint::new(config).unwrap());
@@ -147,8 +147,7 @@ fn alternating(body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_request_after_one_without_an_answer_is_sent_with_roles_that_alternate_once_it_is_refused()
- {
+async fn roles_are_made_alternating_after_a_refusal() {
     let server = Loopback::start(|seen| alternating(&seen.body)).await;
     let client = learning(&server);
     let request = request_of([
@@ -169,7 +168,7 @@ async fn a_request_after_one_without_an_answer_is_sent_with_roles_that_alternate
 }
 
 #[tokio::test]
-async fn a_refusal_of_roles_that_alternate_already_is_told_as_it_is() {
+async fn a_refusal_of_already_alternating_roles_is_returned_unchanged() {
     let server = Loopback::start(|_| {
         let refusal = r#"{"error":{"code":400,"message":"roles must alternate"}}"#;
         Answer::whole(400, "content-type: application/json", refusal)
@@ -188,7 +187,7 @@ fn refusal_of_mistral(status: u16, said: impl Into<serde_json::Value>) -> Answer
 }
 
 #[tokio::test]
-async fn what_follows_results_without_an_answer_is_set_apart_once_it_is_refused_there() {
+async fn a_message_after_tool_results_is_separated_after_a_refusal() {
     for (next, late_system, role) in [
         (Message::user("and?"), LateSystem::Auto, "user"),
         (Message::user("and?"), LateSystem::System, "user"),
@@ -223,7 +222,7 @@ async fn what_follows_results_without_an_answer_is_set_apart_once_it_is_refused_
 }
 
 #[tokio::test]
-async fn calls_have_ids_of_the_form_that_a_server_wants_once_it_refused_another() {
+async fn call_ids_are_rewritten_to_the_required_form_after_a_refusal() {
     const OF_MISTRAL: &str = r#"{"object":"error","message":"Tool call id was call_01a_a0_0_0 but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_request_error","param":null,"code":null}"#;
     const OF_LLAMA_SERVER: &str = r#"{"error":{"code":500,"message":"Jinja Exception: Tool call IDs should be alphanumeric strings with length 9!","type":"server_error"}}"#;
     const OF_MLX: &str =
@@ -261,7 +260,7 @@ async fn calls_have_ids_of_the_form_that_a_server_wants_once_it_refused_another(
 }
 
 #[tokio::test]
-async fn calls_that_the_server_did_not_sign_are_signed_once_it_refused_them() {
+async fn unsigned_calls_are_signed_after_a_refusal() {
     const REFUSAL: &str = r#"[{"error":{"code":400,"message":"Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly.","status":"INVALID_ARGUMENT"}}]"#;
     let server = Loopback::start(|seen| match seen.body.contains("skip_thought_signature") {
         true => Answer::json(WHOLE),
@@ -278,7 +277,7 @@ async fn calls_that_the_server_did_not_sign_are_signed_once_it_refused_them() {
 }
 
 #[tokio::test]
-async fn a_stream_is_asked_for_its_usage_until_the_server_refuses_that() {
+async fn stream_usage_is_requested_until_the_server_refuses_it() {
     let server = Loopback::start(|seen| match seen.body.contains("stream_options") {
         true => {
             let detail = serde_json::json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"],
@@ -296,7 +295,7 @@ async fn a_stream_is_asked_for_its_usage_until_the_server_refuses_that() {
 }
 
 #[tokio::test]
-async fn an_image_of_an_earlier_message_is_left_out_once_the_server_refused_it() {
+async fn an_image_in_an_earlier_message_is_omitted_after_a_refusal() {
     const OF_GROQ: &str = "'messages.0' : for 'role:user' the following must be satisfied[('messages.0.content' : value must be a string)]";
     const OF_LLAMA_SERVER: &str = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj";
     const OF_OLLAMA: &str = "this model is missing data required for image input";
@@ -339,7 +338,7 @@ async fn an_image_of_an_earlier_message_is_left_out_once_the_server_refused_it()
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_sounds_is_shown_images_as_before() {
+async fn a_refusal_of_audio_does_not_disable_images() {
     let server = Loopback::start(|seen| match seen.body.contains("input_audio") {
         true => refusal_of_mistral(500, "audio input is not supported"),
         false => Answer::json(WHOLE),
@@ -363,7 +362,7 @@ fn with_tool(choice: ToolChoice) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_tools_answers_without_them_where_it_need_not_call_any() {
+async fn a_model_without_tool_support_answers_without_tools_unless_a_call_is_required() {
     const OF_OLLAMA: &str = r#"{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error","param":null,"code":null}}"#;
     const OF_VLLM: &str = r#"{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}}"#;
     const OF_OPENROUTER: &str = r#"{"error":{"message":"No endpoints found that support tool use. To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing","code":404}}"#;
@@ -392,7 +391,7 @@ async fn a_model_that_takes_no_tools_answers_without_them_where_it_need_not_call
 }
 
 #[tokio::test]
-async fn a_model_that_takes_one_call_at_a_time_takes_tools() {
+async fn a_refusal_of_parallel_calls_does_not_disable_tools() {
     const NOT_AT_ONCE: &str = r#"{"error":{"message":"Parallel tool calling is not supported by this model","code":400}}"#;
     let server =
         Loopback::start(|_| Answer::whole(400, "content-type: application/json", NOT_AT_ONCE))
@@ -406,7 +405,7 @@ async fn a_model_that_takes_one_call_at_a_time_takes_tools() {
 }
 
 #[tokio::test]
-async fn other_refusals_are_not_taken_for_that_one() {
+async fn other_errors_are_not_mistaken_for_that_refusal() {
     let server = Loopback::start(|_| Answer::whole(500, "x: y", "out of memory")).await;
     let error = promptly(client(&server).respond(&late_system(), &call_context()))
         .await

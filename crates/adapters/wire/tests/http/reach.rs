@@ -6,7 +6,7 @@ use neuraxis_wire::{Endpoint, EndpointConfig, EndpointError};
 use crate::{CANARY, WHOLE, client_at, respond};
 
 #[tokio::test]
-async fn a_proxy_is_asked_in_place_of_the_server() {
+async fn requests_go_through_the_configured_proxy() {
     let proxy = Loopback::start(|_| Answer::json(WHOLE)).await;
     let url = proxy.url();
     let client = client_at("http://models.example", |config| config.proxy = Some(url));
@@ -18,7 +18,7 @@ async fn a_proxy_is_asked_in_place_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_named_is_used_for_loopback_too() {
+async fn a_configured_proxy_is_used_for_loopback_too() {
     let server = Loopback::start(|_| Answer::json(WHOLE)).await;
     let proxy = Loopback::start(|_| Answer::json(WHOLE)).await;
     let url = proxy.url();
@@ -28,7 +28,7 @@ async fn a_proxy_that_is_named_is_used_for_loopback_too() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_away_is_named_and_not_the_server_alone() {
+async fn an_unreachable_proxy_is_named_together_with_the_server() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0");
     let gone = gone.unwrap().local_addr().unwrap();
     let client = client_at("http://models.example", |config| {
@@ -47,7 +47,7 @@ fn refused(set_up: impl FnOnce(&mut EndpointConfig)) -> EndpointError {
 }
 
 #[test]
-fn a_proxy_that_is_no_address_or_has_a_password_is_refused_without_repeating_it() {
+fn an_invalid_proxy_or_one_with_a_password_is_refused_without_repeating_it() {
     for proxy in [
         format!("http://me:{CANARY}@proxy:3128"),
         format!("ftp://{CANARY}"),
@@ -60,7 +60,7 @@ fn a_proxy_that_is_no_address_or_has_a_password_is_refused_without_repeating_it(
 }
 
 #[test]
-fn a_file_of_certificates_that_cannot_be_used_is_named() {
+fn an_unusable_ca_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "no certificate in here").unwrap();

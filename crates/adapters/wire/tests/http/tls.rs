@@ -139,7 +139,7 @@ async fn serve(
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_where_it_is_offered_on_one_connection_for_all_calls() {
+async fn http_2_is_used_if_offered_on_one_connection_for_all_calls() {
     let server = TlsServer::start(Then::Finish).await;
     let client = server.client();
     assert_eq!(stream(&client).await.unwrap().text(), "Héllo 🦀");
@@ -152,7 +152,7 @@ async fn http_2_is_spoken_where_it_is_offered_on_one_connection_for_all_calls() 
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_a_connection_error() {
+async fn an_untrusted_certificate_is_a_connection_error() {
     let server = TlsServer::start(Then::Finish).await;
     let client = client_at(&format!("https://{}", server.address), |_| {});
     let error = respond(&client).await.unwrap_err();
@@ -162,7 +162,7 @@ async fn a_certificate_that_nobody_vouches_for_is_a_connection_error() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_or_cancelled_is_reset_and_its_connection_goes_on() {
+async fn a_dropped_or_cancelled_stream_is_reset_and_its_connection_is_kept() {
     let server = TlsServer::start(Then::Stall).await;
     let client = server.client();
     for cancels in [false, true] {

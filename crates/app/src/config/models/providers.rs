@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn another_provider_begins_the_section_anew_and_the_same_one_does_not() {
+    fn a_different_provider_restarts_the_section_and_the_same_one_does_not() {
         let same = providers(&[(0, "llama"), (2, "llama")]);
         assert_eq!(same.begin("coding"), 0);
         let other = providers(&[(0, "llama"), (2, "openai"), (2, "deepseek")]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_may_stand_before_their_provider() {
+    fn keys_may_precede_their_provider() {
         let late = providers(&[(2, "openai")]);
         assert_eq!(late.at("coding", 0), Provider::named("openai"));
         assert_eq!(late.begin("coding"), 0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nothing_secret_is_left_of_a_url() {
+fn no_secret_remains_in_a_shown_url() {
     for (url, expected) in [
         ("memory:", "memory:"),
         ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
@@ -51,7 +51,7 @@ fn nothing_secret_is_left_of_a_url() {
 }
 
 #[test]
-fn an_address_of_a_server_that_holds_no_password_is_shown_whole() {
+fn a_database_url_without_a_password_is_shown_unchanged() {
     for url in [
         "postgres://app@db:5432/x",
         "postgres:///x?host=/run/postgres&user=app",
@@ -62,7 +62,7 @@ fn an_address_of_a_server_that_holds_no_password_is_shown_whole() {
 }
 
 #[test]
-fn a_table_is_shown_where_nothing_in_it_can_be_a_secret() {
+fn a_table_is_shown_only_if_it_can_contain_no_secret() {
     for (key, table) in [
         ("plans.t", "{ day = { max_tokens = 100 } }"),
         ("modes", "{ strict = { tools = { read_only = 'allow' } } }"),
@@ -106,7 +106,7 @@ fn a_table_is_shown_where_nothing_in_it_can_be_a_secret() {
 }
 
 #[test]
-fn no_password_is_left_of_an_address_whatever_its_key_is_called() {
+fn no_password_remains_in_an_address_under_any_key() {
     for key in [
         "driver.restate.ingress",
         "driver.restate.admin",
@@ -121,7 +121,7 @@ fn no_password_is_left_of_an_address_whatever_its_key_is_called() {
 }
 
 #[test]
-fn no_secret_is_left_of_arguments() {
+fn no_secret_remains_in_shown_arguments() {
     for (before, argument, expected) in [
         (
             None,
@@ -170,7 +170,7 @@ fn no_secret_is_left_of_arguments() {
 }
 
 #[test]
-fn arguments_that_are_no_secrets_are_shown() {
+fn arguments_without_secrets_are_shown() {
     for (before, argument) in [
         (Some("--max-tokens"), "4096"),
         (None, "--max-tokens=4096"),
@@ -186,13 +186,13 @@ fn arguments_that_are_no_secrets_are_shown() {
 }
 
 #[test]
-fn a_list_of_arguments_that_a_user_wrote_is_not_shown() {
+fn a_user_written_list_of_arguments_is_not_shown() {
     let list = "['--token', 'hunter2']";
     assert_eq!(shown_setting("mcp.servers.a.args", list), "***");
 }
 
 #[test]
-fn only_names_of_variables_are_shown_of_keys() {
+fn only_the_variable_names_of_api_keys_are_shown() {
     assert_eq!(
         shown("models.coding.api_key_env", "OPENAI_API_KEY"),
         "OPENAI_API_KEY"
@@ -205,7 +205,7 @@ fn only_names_of_variables_are_shown_of_keys() {
 }
 
 #[test]
-fn a_header_is_a_secret_by_its_name_or_by_its_value() {
+fn a_header_is_secret_because_of_its_name_or_its_value() {
     for (name, value) in [
         ("X-Credential", "ada-love"),
         ("x-session", "ada-love"),
@@ -234,7 +234,7 @@ fn a_header_is_a_secret_by_its_name_or_by_its_value() {
 }
 
 #[test]
-fn what_is_sent_along_is_shown_where_it_can_be_no_secret() {
+fn headers_and_query_values_are_shown_if_they_cannot_be_secret() {
     for (key, value, expected) in [
         ("headers.authorization", "hunter2", "***"),
         ("headers_env.x-token", "hunter2", "***"),

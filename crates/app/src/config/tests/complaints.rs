@@ -12,7 +12,7 @@ fn complaint_about_variable(name: &str, value: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_named_with_its_place_and_the_nearest_key() {
+fn an_error_in_a_file_names_its_position_and_the_nearest_key() {
     let complaints = [
         "[modles.reasoning]",
         "[modes.moderate]\nmax_turn = 5",
@@ -74,7 +74,7 @@ fn what_is_wrong_in_a_file_is_named_with_its_place_and_the_nearest_key() {
 }
 
 #[test]
-fn a_table_that_takes_one_key_is_told_of_by_the_key_that_is_too_much() {
+fn an_excess_key_in_a_single_key_table_is_named() {
     for (text, told) in [
         (
             "no_calls = { remind = { prompt = 'x', at_most = 1 }, x = 1 }",
@@ -103,7 +103,7 @@ fn a_table_that_takes_one_key_is_told_of_by_the_key_that_is_too_much() {
 }
 
 #[test]
-fn an_agent_whose_tool_would_be_hidden_is_refused_with_its_place() {
+fn an_agent_whose_tool_name_is_taken_is_refused_with_its_position() {
     let text = "[agents.main_thread]\nagents = ['notes']\n[agents.notes]\ntool_name = 'NAME'";
     let tools = ["read_file".parse().unwrap()];
     for (name, is_free) in [
@@ -121,7 +121,7 @@ fn an_agent_whose_tool_would_be_hidden_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
+fn an_error_in_a_variable_names_the_variable() {
     let complaints = [
         ("NEURAXIS_MODLES__REASONING__PROVIDER", "offline"),
         ("NEURAXIS_MODELS__REASONING__API_KEY", "sk-hunter2"),
@@ -147,7 +147,7 @@ fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
 }
 
 #[test]
-fn a_variable_with_one_underscore_in_place_of_two_is_told_which_was_meant() {
+fn a_variable_with_one_underscore_instead_of_two_gets_a_suggestion() {
     for (name, value, meant) in [
         ("NEURAXIS_TOOLS_ROOT", "/x", "NEURAXIS_TOOLS__ROOT"),
         (
@@ -187,7 +187,7 @@ fn a_variable_with_one_underscore_in_place_of_two_is_told_which_was_meant() {
 }
 
 #[test]
-fn a_misspelled_table_is_not_taken_for_a_name_in_one_that_takes_any() {
+fn a_misspelled_table_is_not_taken_as_a_name_in_a_free_form_table() {
     let name = "NEURAXIS_MCP__SERVERS__SHOP__HEADERS_ENVS";
     let said = complaint_about_variable(name, "X");
     let expected = format!("{name}: unknown key \"headers_envs\" in [mcp.servers.shop]");
@@ -196,14 +196,14 @@ fn a_misspelled_table_is_not_taken_for_a_name_in_one_that_takes_any() {
 }
 
 #[test]
-fn a_number_in_place_of_a_text_is_told_what_the_text_should_be() {
+fn a_number_instead_of_text_is_rejected_with_the_expected_format() {
     let said = complaint_about_variable("NEURAXIS_SERVER__LISTEN", "8080");
     let expected = "NEURAXIS_SERVER__LISTEN: server.listen: expected an IP address and a port";
     assert!(said.starts_with(expected), "{said}");
 }
 
 #[test]
-fn a_file_that_is_named_has_to_be_there() {
+fn an_explicitly_named_file_must_exist() {
     let sources = Sources::default().with_file("nope.toml");
     let error = Machine::new().load_from(&sources).unwrap_err();
     assert_eq!(
@@ -218,7 +218,7 @@ fn a_file_that_is_named_has_to_be_there() {
 
 #[cfg(unix)]
 #[test]
-fn a_value_that_is_not_unicode_is_refused_by_the_name_of_its_variable() {
+fn a_non_unicode_value_is_refused_with_the_name_of_its_variable() {
     use std::os::unix::ffi::OsStringExt;
 
     let value = std::ffi::OsString::from_vec(vec![0xff]);
@@ -233,7 +233,7 @@ fn a_value_that_is_not_unicode_is_refused_by_the_name_of_its_variable() {
 }
 
 #[test]
-fn a_file_that_is_too_large_no_text_or_no_file_is_refused() {
+fn a_file_that_is_too_large_not_text_or_a_directory_is_refused() {
     let machine = Machine::new();
     let path = machine.folder.path().join("user/neuraxis.toml");
     fs::write(&path, "#".repeat(1024 * 1024 + 1)).unwrap();
@@ -258,7 +258,7 @@ fn a_file_that_is_too_large_no_text_or_no_file_is_refused() {
 }
 
 #[test]
-fn deeply_nested_input_is_refused_and_overflows_nothing() {
+fn deeply_nested_input_is_refused_without_overflow() {
     let keys = format!("{} = 1", vec!["a"; 100_000].join("."));
     let tables = format!("a = {}1", "{ a = ".repeat(50_000));
     for text in [keys, tables] {

@@ -15,7 +15,7 @@ fn transport(machine: &Machine, name: &str) -> Result<Transport, McpFault> {
 }
 
 #[test]
-fn a_program_gets_what_every_program_needs_and_what_is_named_and_nothing_else() {
+fn a_program_receives_only_the_base_variables_and_those_it_names() {
     let machine = own("[mcp.servers.shop]\ncommand = 'sh'\nenv = { WORD = 'w' }\npass_env = ['SHOP_KEY']\ncwd = 'below'")
         .with_variable("PATH", "/bin")
         .with_variable("HOME", "/h")
@@ -36,7 +36,7 @@ fn a_program_gets_what_every_program_needs_and_what_is_named_and_nothing_else() 
 }
 
 #[test]
-fn a_variable_is_passed_to_a_program_as_it_is_and_taken_out_of_texts_without_the_space_around_it() {
+fn a_passed_variable_is_unchanged_and_its_trimmed_value_is_redacted() {
     let machine =
         own("[mcp.servers.shop]\ncommand = 'sh'\nenv = { INDENT = '  ' }\npass_env = ['SHOP_KEY', 'MARK', 'FLAG']")
             .with_variable("SHOP_KEY", " k-canary-1\n")
@@ -63,7 +63,7 @@ fn a_variable_is_passed_to_a_program_as_it_is_and_taken_out_of_texts_without_the
 }
 
 #[test]
-fn a_token_comes_from_a_variable_or_a_file() {
+fn a_token_is_read_from_a_variable_or_a_file() {
     let machine = own("[mcp.servers.a]\nurl = 'https://a/'\ntoken_env = 'TOKEN'\nheaders_env = { x-key = 'KEY' }\n\
                        [mcp.servers.b]\nurl = 'https://b/'\ntoken_file = 'token'\n\
                        [mcp.servers.c]\nurl = 'https://c/'\ntoken_env = 'sk-canary-0123456789'")
@@ -91,14 +91,14 @@ fn a_token_comes_from_a_variable_or_a_file() {
 }
 
 #[test]
-fn a_server_that_others_may_have_can_be_switched_off_where_there_is_none() {
+fn a_server_can_be_disabled_where_it_is_not_defined() {
     let off = "[mcp.servers.shop]\nenabled = false";
     let config = Machine::new().with_file("user/neuraxis.toml", off).load();
     assert!(!config.unwrap().mcp().servers["shop"].enabled);
 }
 
 #[test]
-fn what_the_user_names_never_goes_to_a_server_that_the_working_directory_names() {
+fn user_secrets_never_go_to_a_server_named_by_the_working_directory() {
     let found = "[mcp.servers.shop]\nurl = 'https://evil.example/'";
     let machine = Machine::new()
         .with_file(
@@ -127,7 +127,7 @@ fn what_the_user_names_never_goes_to_a_server_that_the_working_directory_names()
 }
 
 #[test]
-fn what_the_user_names_stays_with_the_user_where_both_files_say_something_of_the_same_table() {
+fn user_secrets_stay_with_the_user_when_both_files_set_the_same_table() {
     let url = "url = 'https://shop.example/'";
     for (own, found, key) in [
         (
@@ -162,7 +162,7 @@ fn what_the_user_names_stays_with_the_user_where_both_files_say_something_of_the
 }
 
 #[test]
-fn the_working_directory_sets_no_variable_of_a_program_that_the_user_names_or_tells_something() {
+fn the_working_directory_sets_no_variables_of_a_program_the_user_configures() {
     let env = "[mcp.servers.github.env]\nNODE_OPTIONS = '--require ./x.js'\n";
     for (own, key) in [
         ("command = 'github-mcp-server'", "command"),
@@ -202,7 +202,7 @@ fn the_working_directory_sets_no_variable_of_a_program_that_the_user_names_or_te
 }
 
 #[test]
-fn what_a_program_would_be_started_with_is_shown_or_counts_as_cut() {
+fn start_arguments_of_a_program_are_shown_or_marked_as_cut() {
     let text = "[mcp.servers.a]\ncommand = 'sh'\nargs = ['server.sh']\n\
                 env = { NODE_OPTIONS = '--require=evil-0123456789.js', HTTPS_PROXY = 'http://evil.example' }\n\
                 [mcp.servers.b]\ncommand = 'sh'\nargs = ['-c', 'evil 0123456789 && echo']\n\
@@ -238,7 +238,7 @@ fn what_a_program_would_be_started_with_is_shown_or_counts_as_cut() {
 }
 
 #[test]
-fn nothing_secret_of_a_server_is_shown() {
+fn no_secret_of_a_server_is_shown() {
     let machine = own(
         "[mcp.servers.a]\ncommand = 'sh'\nargs = ['-c', 'sk-canary-0123456789']\nenv = { KEY = 'canary' }\n\
                        [mcp.servers.c]\ncommand = 'sh'\n\
@@ -265,7 +265,7 @@ fn nothing_secret_of_a_server_is_shown() {
 }
 
 #[test]
-fn what_servers_are_told_in_secret_is_taken_out_of_whatever_is_kept_or_sent() {
+fn secrets_passed_to_servers_are_redacted() {
     let machine = own(
         "[mcp.servers.a]\ncommand = 'sh'\npass_env = ['SHOP_KEY', 'FLAG']\n\
          env = { API_TOKEN = 'e-canary-1', MODE = 'production', GRAPH_FILE = '/home/ada/graph-of-2026.jsonl' }\n\
@@ -296,7 +296,7 @@ fn what_servers_are_told_in_secret_is_taken_out_of_whatever_is_kept_or_sent() {
 }
 
 #[test]
-fn a_header_that_is_no_secret_tears_no_text_apart() {
+fn a_header_without_a_secret_is_not_redacted() {
     let machine = own("[mcp.servers.a]\nurl = 'https://a/'\n\
          headers = { X-MCP-Readonly = 'true', X-MCP-Toolsets = 'issues', Cookie = 'c-canary', x-team = 'abcdefghij0123456789', x-session = 's-canary', x-session-mode = 'read', x-upstream = 'Token u-canar' }\n\
          headers_env = { x-mode = 'MODE', x-region = 'A_TOKEN', x-pass = 'WORD' }\n")
@@ -328,7 +328,7 @@ fn a_header_that_is_no_secret_tears_no_text_apart() {
 }
 
 #[test]
-fn what_a_variable_holds_is_a_secret_though_a_word_is_written_under_the_same_name() {
+fn a_variable_is_secret_even_if_a_plain_value_has_the_same_name() {
     let machine = own(
         "[mcp.servers.a]\nurl = 'https://a/'\nheaders = { X-Team = 'blue' }\nheaders_env = { x-team = 'A_TEAM' }\n\
          [mcp.servers.b]\ncommand = 'sh'\nenv = { B_TEAM = 'green' }\npass_env = ['B_TEAM']\n",
@@ -349,7 +349,7 @@ fn what_a_variable_holds_is_a_secret_though_a_word_is_written_under_the_same_nam
 }
 
 #[test]
-fn a_variable_for_the_env_of_a_program_keeps_the_case_of_its_name() {
+fn a_variable_in_a_program_env_keeps_the_case_of_its_name() {
     let env_of = |text: &str| {
         let machine = Machine::new()
             .with_file("user/neuraxis.toml", text)

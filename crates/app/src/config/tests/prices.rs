@@ -16,7 +16,7 @@ fn cost(config: &Config, model: &str) -> Option<Cost> {
 }
 
 #[test]
-fn a_newer_list_of_prices_takes_the_place_of_the_one_that_ships() {
+fn a_configured_price_list_replaces_the_built_in_one() {
     let machine = Machine::new();
     assert!(cost(&machine.load().unwrap(), "gpt-5.5").is_some());
     let machine = machine
@@ -34,7 +34,7 @@ fn a_newer_list_of_prices_takes_the_place_of_the_one_that_ships() {
 }
 
 #[test]
-fn prices_of_the_deployment_come_before_the_list_and_are_no_estimate() {
+fn configured_prices_take_precedence_over_the_list_and_are_not_estimates() {
     let machine = Machine::new().with_file(
         "user/neuraxis.toml",
         "[prices.'openai/*']\nprompt = 1.0\ncompletion = 2.0\n",
@@ -47,7 +47,7 @@ fn prices_of_the_deployment_come_before_the_list_and_are_no_estimate() {
 }
 
 #[test]
-fn a_list_that_cannot_be_used_is_named_with_its_file_and_its_fault() {
+fn an_unusable_price_list_is_named_with_its_file_and_error() {
     let machine = Machine::new()
         .with_file("user/prices.toml", "checked = 1")
         .with_file("user/neuraxis.toml", "[price_list]\nfile = 'prices.toml'\n");
@@ -65,7 +65,7 @@ fn a_list_that_cannot_be_used_is_named_with_its_file_and_its_fault() {
 }
 
 #[test]
-fn a_list_that_is_named_is_shown_and_belongs_to_the_program() {
+fn a_configured_price_list_is_shown_and_protected_as_a_program_file() {
     let machine = Machine::new()
         .with_file("work/prices.toml", LIST)
         .with_file(FOUND, "[price_list]\nfile = 'prices.toml'\n");
@@ -82,7 +82,7 @@ fn a_list_that_is_named_is_shown_and_belongs_to_the_program() {
 }
 
 #[test]
-fn a_list_that_a_project_names_is_trusted_as_it_was_and_no_other() {
+fn trusting_a_project_covers_only_the_current_content_of_its_price_list() {
     let naming = "[price_list]\nfile = 'prices.toml'\n";
     let machine = Machine::new()
         .with_file("work/prices.toml", LIST)
@@ -106,7 +106,7 @@ fn a_list_that_a_project_names_is_trusted_as_it_was_and_no_other() {
 }
 
 #[test]
-fn a_list_that_was_not_there_when_its_project_was_trusted_is_not_trusted() {
+fn a_price_list_created_after_its_project_was_trusted_is_not_trusted() {
     let machine = Machine::new().with_file(FOUND, "[price_list]\nfile = 'prices.toml'\n");
     let complaint = machine.complaint();
     assert!(
@@ -120,7 +120,7 @@ fn a_list_that_was_not_there_when_its_project_was_trusted_is_not_trusted() {
 }
 
 #[test]
-fn a_list_that_a_project_names_elsewhere_is_not_opened_and_told_of() {
+fn a_project_price_list_outside_its_folder_is_reported_and_not_opened() {
     for file in ["../user/prices.toml", "./../work/prices.toml"] {
         let naming = format!("[price_list]\nfile = '{file}'\n");
         let machine = Machine::new()
@@ -151,7 +151,7 @@ fn a_list_that_a_project_names_elsewhere_is_not_opened_and_told_of() {
 
 #[cfg(unix)]
 #[test]
-fn a_list_that_a_project_names_behind_a_symlink_is_not_opened() {
+fn a_project_price_list_behind_a_symlink_is_not_opened() {
     for file in ["list.toml", "lists/prices.toml"] {
         let machine = Machine::new()
             .with_file("user/prices.toml", LIST)
@@ -166,7 +166,7 @@ fn a_list_that_a_project_names_behind_a_symlink_is_not_opened() {
 }
 
 #[test]
-fn why_a_list_that_a_project_names_cannot_be_read_is_said() {
+fn an_unreadable_project_price_list_is_reported_with_the_reason() {
     let naming = "[price_list]\nfile = 'prices.toml'\n";
     let machine = Machine::new();
     let list = machine.folder.path().join("work/prices.toml");
@@ -187,8 +187,7 @@ fn why_a_list_that_a_project_names_cannot_be_read_is_said() {
 }
 
 #[test]
-fn of_a_list_that_cannot_be_used_a_project_says_so_before_it_is_trusted_in_the_words_of_the_error()
-{
+fn an_untrusted_project_reports_its_price_list_fault_in_the_words_of_the_error() {
     let naming = "[price_list]\nfile = 'prices.toml'\n";
     for list in [None, Some("checked = 1")] {
         let mut machine = Machine::new();
@@ -213,7 +212,7 @@ fn of_a_list_that_cannot_be_used_a_project_says_so_before_it_is_trusted_in_the_w
 }
 
 #[test]
-fn a_model_without_a_price_is_told_of_where_money_is_limited() {
+fn a_model_without_a_price_causes_a_notice_when_cost_is_limited() {
     let told = |text: &str| {
         let machine = Machine::new().with_file("user/neuraxis.toml", text);
         machine.load().unwrap().notices().to_vec()
@@ -239,7 +238,7 @@ fn a_model_without_a_price_is_told_of_where_money_is_limited() {
 }
 
 #[test]
-fn a_price_of_no_provider_is_told_of_with_the_nearest_one() {
+fn a_price_for_an_unknown_provider_causes_a_notice_with_a_suggestion() {
     let text = "[prices.'opnai/gpt-9']\nprompt = 1.0\ncompletion = 1.0\n";
     let machine = Machine::new().with_file("user/neuraxis.toml", text);
     let config = machine.load().unwrap();
@@ -250,7 +249,7 @@ fn a_price_of_no_provider_is_told_of_with_the_nearest_one() {
 }
 
 #[test]
-fn an_untrusted_project_names_no_list_of_prices() {
+fn an_untrusted_project_cannot_set_a_price_list() {
     let machine = Machine::new()
         .with_file("work/prices.toml", LIST)
         .with_untrusted("[price_list]\nfile = 'prices.toml'\n");

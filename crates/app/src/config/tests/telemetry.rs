@@ -17,7 +17,7 @@ fn endpoints(machine: &Machine) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_file_that_nobody_trusted_sends_nothing_anywhere() {
+fn an_untrusted_file_exports_no_telemetry() {
     let machine = Machine::new().with_untrusted(EVIL);
     let config = machine.load().unwrap();
     assert_eq!(*config.telemetry(), TelemetryConfig::default());
@@ -40,7 +40,7 @@ fn a_file_that_nobody_trusted_sends_nothing_anywhere() {
 }
 
 #[test]
-fn what_lets_spans_in_is_not_sent_where_a_project_says_even_a_trusted_one() {
+fn exporter_headers_are_not_sent_to_a_project_endpoint_even_if_it_is_trusted() {
     let header = "x-key=sk-canary";
     let machine = Machine::new()
         .with_file("work/neuraxis.toml", EVIL)
@@ -55,7 +55,7 @@ fn what_lets_spans_in_is_not_sent_where_a_project_says_even_a_trusted_one() {
 }
 
 #[test]
-fn opentelemetrys_variables_count_where_the_section_says_nothing() {
+fn opentelemetry_variables_apply_where_the_section_sets_nothing() {
     assert_eq!(endpoint(&Machine::new()), None);
     let machine = || {
         Machine::new()
@@ -82,7 +82,7 @@ fn opentelemetrys_variables_count_where_the_section_says_nothing() {
 }
 
 #[test]
-fn the_variables_of_one_kind_of_signal_count_alone_and_with_others() {
+fn signal_specific_variables_apply_alone_and_in_combination() {
     let traces = "http://127.0.0.1:9/x/traces";
     let machine = Machine::new().with_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", traces);
     assert_eq!(
@@ -108,7 +108,7 @@ fn the_variables_of_one_kind_of_signal_count_alone_and_with_others() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_used_is_named() {
+fn an_unusable_variable_is_named() {
     for (name, value) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
@@ -127,7 +127,7 @@ fn a_variable_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn a_slip_is_named_with_its_place_and_what_can_stand_there() {
+fn an_invalid_value_is_reported_with_the_expected_ones() {
     for (text, said) in [
         ("[telemetry]\ncontents = true\n", "did you mean content?"),
         (

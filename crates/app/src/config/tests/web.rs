@@ -31,7 +31,7 @@ fn every_value_of_the_section_is_shown_with_its_origin() {
 }
 
 #[test]
-fn a_slip_is_named_with_its_place_and_the_nearest_key() {
+fn an_invalid_value_is_reported_with_its_position_and_the_nearest_key() {
     for (text, said) in [
         (
             "[web]\nallow_host = []\n",
@@ -60,7 +60,7 @@ fn a_slip_is_named_with_its_place_and_the_nearest_key() {
 }
 
 #[test]
-fn a_file_of_a_stranger_opens_no_host_and_asks_no_service() {
+fn an_untrusted_file_opens_no_host_and_sets_no_search_service() {
     let text = "[web]\nallow_hosts = ['127.0.0.1:8080']\nrobots = false\n\
                 [web.search]\nprovider = 'searxng'\nbase_url = 'https://elsewhere.example'\n";
     let config = Machine::new().with_untrusted(text).load().unwrap();
@@ -88,7 +88,7 @@ fn a_file_of_a_stranger_opens_no_host_and_asks_no_service() {
 }
 
 #[test]
-fn the_users_own_search_key_does_not_go_to_an_address_of_the_folder_trusted_or_not() {
+fn the_users_search_key_is_never_sent_to_an_address_of_the_project() {
     for text in [
         "[web.search]\nbase_url = 'https://elsewhere.example'\n",
         "[web.search]\nprovider = 'tavily'\n",
@@ -113,7 +113,7 @@ fn the_users_own_search_key_does_not_go_to_an_address_of_the_folder_trusted_or_n
 }
 
 #[test]
-fn a_key_that_would_be_sent_in_the_open_is_said_to_be() {
+fn a_search_key_sent_unencrypted_causes_a_notice() {
     let text = "[web.search]\nprovider = 'searxng'\nbase_url = 'http://search.example'\napi_key_env = 'MY_KEY'\n";
     let config = Machine::new()
         .with_file("user/neuraxis.toml", text)

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_push_removes_or_overwrites_is_found_where_the_pattern_does_not_say_it() {
+    fn a_push_that_deletes_or_overwrites_is_detected_unless_the_pattern_states_it() {
         let words = ["git", "-C", "a", "push"].map(str::to_owned);
         let push = GitCommand::of(&words).unwrap();
         for (word, pattern) in [
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_runs_or_writes_is_found_whatever_stands_before_it() {
+    fn the_word_that_determines_what_git_runs_or_writes_is_found() {
         for (line, expected) in [
             ("git submodule foreach x", Some(2)),
             ("git -C a --no-pager submodule --quiet foreach x", Some(6)),

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_known_by_any_path_case_and_version_and_stands_in_the_table_once() {
+    fn a_program_is_known_under_any_path_case_and_version_and_listed_once() {
         for (word, expected) in [
             ("/usr/bin/python3.12", "python"),
             ("PYTHON", "python"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_known_shortened_with_its_value_and_in_a_bundle() {
+    fn an_option_is_recognized_when_shortened_bundled_or_given_a_value() {
         let git = program("git").unwrap();
         for word in [
             "--output",
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fetches_and_what_shows_pages_is_known_to_write_and_to_run_by_these_options() {
+    fn options_by_which_fetchers_and_pagers_write_or_run_are_known() {
         let has = |name: &str, word: &str| program(name).unwrap().has_option(word);
         for word in [
             "-e",

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_may_name_a_file_elsewhere_is_found() {
+    fn a_word_that_may_name_a_file_outside_the_project_is_found() {
         let folder = Folder {
             base: "",
             root: Some("/home/me/project"),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_counts_from_the_folder_that_its_command_runs_in() {
+    fn a_word_is_resolved_from_the_folder_its_command_runs_in() {
         let inside = Folder {
             base: "sub",
             root: None,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_may_name_a_file_with_secrets_is_found() {
+    fn a_word_that_may_name_a_secret_file_is_found() {
         let folder = Folder {
             base: "",
             root: Some("/home/me/project"),

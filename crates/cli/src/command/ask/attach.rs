@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_goes_without_the_bytes_that_are_none_and_what_is_no_text_is_refused() {
+    fn invalid_bytes_in_attached_text_are_replaced_and_non_text_is_refused() {
         let part = part_of("a.diff", b"-gr\xfc\xdfe an alle hier\n+hello\n").unwrap();
         let Part::Text(text) = part else {
             panic!("{part:?}")

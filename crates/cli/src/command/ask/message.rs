@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_of_the_largest_size_is_read_and_a_larger_one_is_refused() {
+    fn a_question_of_the_maximum_size_is_read_and_a_larger_one_is_refused() {
         let largest = "x".repeat(MAX_BYTES);
         let read = |text: &str| piped::bounded(text.as_bytes(), PIPED, MAX_BYTES);
         assert_eq!(read(&largest).unwrap(), largest.as_bytes());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_with_a_question_where_nothing_was_piped_in() {
+    fn empty_piped_input_adds_nothing_to_the_question() {
         assert_eq!(piped_part(b" \n").unwrap(), None);
         assert!(piped_part(b"a line\n").unwrap().is_some());
         assert!(piped_part(b"PK\x03\x04 an archive\0").is_err());

@@ -399,7 +399,7 @@ mod tests {
     const LOG: &str = include_str!("../../../../core/tests/golden/edited_approval_and_crash.jsonl");
 
     #[test]
-    fn what_sums_up_is_not_the_model_that_answers() {
+    fn compaction_calls_do_not_set_the_model_of_the_answer() {
         let mut reporter = Reporter::new(Detail::Usual);
         let mut answered = 0;
         for record in read_log(LOG).unwrap() {
@@ -415,13 +415,13 @@ mod tests {
     }
 
     #[test]
-    fn what_befalls_an_agent_of_an_agent_is_told_with_its_name() {
+    fn messages_about_sub_agents_are_prefixed_with_their_name() {
         assert_eq!(whose(AgentId::ROOT), "");
         assert_eq!(whose(AgentId(3)), "agent a3: ");
     }
 
     #[test]
-    fn of_a_call_that_ends_after_its_run_was_taken_up_is_known_what_it_is() {
+    fn a_call_that_ends_after_its_run_was_resumed_still_has_its_headline() {
         let mut reporter = Reporter::new(Detail::Usual);
         let mut named = 0;
         for record in read_log(LOG).unwrap() {

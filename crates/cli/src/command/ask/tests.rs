@@ -50,14 +50,14 @@ fn told(verdict: Result<(), CommandError>) -> String {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_prints_what_it_came_to_and_is_an_error_with_its_reason() {
+async fn a_failed_run_prints_its_reply_and_returns_an_error_with_the_reason() {
     let refusal = LlmError::new(LlmErrorKind::Unauthorized, "no such key");
     let (printed, verdict) = ask(ScriptedModel::always(refusal), PrintTiming::Immediately).await;
     insta::assert_snapshot!(format!("{printed}---\n{}", told(verdict)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_ends_at_a_rate_limit_is_kept_and_says_how_it_goes_on() {
+async fn a_run_that_ends_at_a_rate_limit_names_how_to_continue() {
     let retry_after = None;
     let limited = LlmError::new(LlmErrorKind::RateLimited { retry_after }, "too many");
     let (_, verdict) = ask(ScriptedModel::always(limited), PrintTiming::Immediately).await;
@@ -80,21 +80,21 @@ fn breaking() -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_of_an_attempt_that_failed_is_followed_by_that_of_the_next() {
+async fn text_of_a_failed_attempt_is_followed_by_that_of_the_next() {
     let (printed, verdict) = ask(breaking(), PrintTiming::Immediately).await;
     assert_eq!(printed, "I am f\n‹void›\nI am well.\n");
     assert!(verdict.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_gets_no_text_of_an_attempt_that_failed() {
+async fn with_delayed_printing_text_of_a_failed_attempt_is_never_printed() {
     let (printed, verdict) = ask(breaking(), PrintTiming::OnceComplete).await;
     assert_eq!(printed, "I am well.\n");
     assert!(verdict.is_ok());
 }
 
 #[tokio::test]
-async fn a_run_that_somebody_cancelled_comes_without_advice() {
+async fn a_cancelled_run_gives_no_hint() {
     let orchestrator = Orchestrator::builder()
         .store(Arc::new(MemoryStore::new()))
         .model(

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_that_allows_is_proposed_where_the_mode_alone_asks() {
+    fn an_allow_rule_is_proposed_only_when_the_mode_alone_asks() {
         for (causes, is_proposed) in [
             (&[AskCause::Mode][..], true),
             (&[AskCause::Layer], false),

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ctrl_c_leaves_the_second_time_and_means_nothing_shortly_after_it_stopped_an_answer() {
+    fn a_second_ctrl_c_exits_and_one_shortly_after_stopping_an_answer_is_ignored() {
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         let mut interrupts = Interrupts {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_goes_on_after_a_backslash_and_within_a_fence() {
+    fn a_message_continues_after_a_backslash_and_within_a_code_fence() {
         for (text, expected) in [
             ("", false),
             ("one", false),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_editor_the_backslashes_that_let_a_message_go_on_are_taken_off() {
+    fn without_an_editor_continuation_backslashes_are_removed() {
         for (text, expected) in [
             ("one\\\ntwo", "one\ntwo"),
             (
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_completed_and_then_their_arguments() {
+    fn commands_and_their_arguments_are_completed() {
         let lines = ["/mode ", "/new", "/mode moderate", "/mode mine"];
         let words = Words {
             lines: lines.map(str::to_owned).into(),

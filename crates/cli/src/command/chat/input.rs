@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_is_a_message_and_one_that_is_none_does_not_end_it() {
+    fn each_line_is_a_message_and_an_unreadable_one_does_not_end_the_input() {
         let mut input = b"one\r\n\xff\xfe\n".to_vec();
         input.extend("x".repeat(MAX_BYTES + 5).into_bytes());
         input.extend(b"\nlast");

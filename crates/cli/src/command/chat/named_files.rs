@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_needs_no_blanks_around_it_where_none_part_words() {
+    fn a_file_name_next_to_cjk_text_or_punctuation_needs_no_spaces() {
         let is_file = |name: &str| ["a.txt", "报告（新）.md"].contains(&name);
         for (message, expected) in [
             ("看一下@a.txt，然后总结", "a.txt"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_hidden_secret_or_elsewhere_do_not_go_unasked() {
+    fn hidden_secret_or_outside_files_are_not_attached_without_asking() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("work");
         for name in ["work/docs", "work/.cache", "other"] {

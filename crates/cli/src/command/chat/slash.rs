@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_there_is_not_is_no_message_and_the_nearest_is_named() {
+    fn an_unknown_command_is_not_sent_as_a_message_and_the_nearest_is_suggested() {
         for (line, expected) in [
             ("/halp", Some("help")),
             ("/mdoel", Some("model")),

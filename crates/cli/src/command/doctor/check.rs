@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_heading_a_subject_and_a_line_for_what_to_do() {
+    fn the_table_has_headings_subjects_and_a_line_with_the_fix() {
         let checks = [
             Check::here("store", Outcome::Ok, "memory:"),
             Check::new("coding", "key", Outcome::Failed, "no\nkey").fix("export it"),

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_password_of_an_address_of_workers_is_shown() {
+    fn a_worker_address_is_shown_without_its_password() {
         assert_eq!(shown("http://me:hunter2@host:9080"), "http://***@host:9080");
         assert_eq!(shown("http://host:9080/"), "http://host:9080/");
     }

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roles_that_failed_are_named_with_who_serves_for_them() {
+    fn failed_roles_are_named_with_their_fallback() {
         let models = models(&[
             (Role::CODING, Outcome::Failed),
             (Role::REASONING, Outcome::Failed),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_work_or_none_does_that_is_what_is_said() {
+    fn no_fallback_is_reported_when_all_roles_work_or_none_does() {
         assert_eq!(check(&models(&[(Role::REASONING, Outcome::Ok)])), None);
         let none = check(&models(&[(Role::REASONING, Outcome::Failed)])).unwrap();
         assert_eq!(

@@ -436,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_of_which_models_were_told_otherwise_are_named() {
+    fn tools_whose_definitions_changed_are_named() {
         let tool = |name: &str, about: &str| ToolSpec::new(name.parse().unwrap(), about);
         let now = [tool("a", "A."), tool("b", "B."), tool("c", "C.")];
         let schema = JsonText::from_text(r#"{"type":"object","properties":{}}"#);

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_becomes_the_command_that_shows_its_document_and_the_heading_it_names() {
+    fn a_link_becomes_a_help_command_with_its_heading() {
         let text = "# T\n\n```sh\n# its page\n```\n\n## The page's `keys`\n";
         for (line, file, expected) in [
             (
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_rust_that_rustdoc_hides_are_not_shown_and_comments_of_other_languages_are() {
+    fn hidden_rustdoc_lines_are_removed_and_comments_of_other_languages_stay() {
         let text = "```rust,no_run\n# use a::B;\n#\n#[tool]\nfn f() {}\n```\n\n```sh\n# a comment\n```\n# A title\n";
         let topic = page("t.md", text);
         let expected =
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_document_shows_a_link_to_a_file() {
+    fn no_document_shows_a_link_to_a_markdown_file() {
         for topic in TOPICS.iter().chain(&PAGES) {
             let shown = resolved(topic);
             assert!(!shown.contains(".md)"), "{}", topic.name);

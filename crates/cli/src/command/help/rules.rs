@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_a_refusal_names_is_shown_among_others() {
+    fn the_line_named_in_a_refusal_is_shown_with_its_context() {
         let rule = |source: &str, line| RuleRef {
             name: "outside-root".into(),
             source: source.into(),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_the_page_on_pipes_names_is_a_rule() {
+    fn the_line_named_by_the_page_on_pipes_is_a_rule() {
         let page = include_str!("../../../../../docs/pipes.md");
         let named = page.split_once("`neuraxis help default-policy.toml:");
         let line = named.and_then(|(_, rest)| rest.split_once('`')).unwrap().0;

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_as_they_did_and_a_mark_at_the_beginning_stays() {
+    fn line_endings_and_a_byte_order_mark_are_preserved() {
         let before = "# mine\n[mcp.servers.one]\ncommand = \"one\" # first\n";
         let after = format!("{before}\n[mcp.servers.two]\ncommand = \"two\"\n");
         let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_of_its_tool_stays_in_its_margin() {
+    fn the_description_of_a_tool_stays_within_its_margin() {
         let name = "shop__look".parse().unwrap();
         let mut spec = ToolSpec::new(name, "Looks. shop__buy (new), says it is read-only\nאב");
         spec.annotations.destructive = true;

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_stand_below_the_calls_that_started_them() {
+    fn agents_are_drawn_below_the_calls_that_started_them() {
         insta::assert_snapshot!(drawn(golden!("parallel_agents")));
     }
 
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_longer_than_the_terminal_is_wide() {
+    fn no_line_is_wider_than_the_terminal() {
         for columns in 30..150 {
             for line in drawn_in(golden!("parallel_agents"), Some(columns)).lines() {
                 assert!(line.chars().count() <= columns, "{columns}: {line:?}");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn approvals_and_takings_up_have_lines_of_their_own() {
+    fn approvals_and_resumptions_have_their_own_lines() {
         insta::assert_snapshot!(drawn(golden!("edited_approval_and_crash")));
     }
 
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_cut_off_is_drawn_as_far_as_it_came() {
+    fn a_truncated_run_is_drawn_up_to_its_last_record() {
         let whole = golden!("parallel_agents");
         for lines in 0..whole.lines().count() {
             let part: Vec<&str> = whole.lines().take(lines).collect();

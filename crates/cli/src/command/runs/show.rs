@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whose_a_run_is_stands_at_its_head_on_one_line() {
+    fn the_owner_of_a_run_is_shown_on_one_line_of_its_head() {
         let id = "0199f3a1-0000-7000-8000-000000000001";
         let mut run = RunSummary::new(RunId(id.parse().unwrap()), "s".parse().unwrap());
         assert!(!head(&run, &[]).contains("owner"));

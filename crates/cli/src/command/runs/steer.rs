@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_run_did_not_take_before_its_end_was_said_too_late() {
+    async fn steering_not_received_before_the_run_ended_is_an_error() {
         let store = Arc::new(MemoryStore::new());
         let session = Session::new("main".parse().unwrap(), START);
         store.create_session(&session).await.unwrap();

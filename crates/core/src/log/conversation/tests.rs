@@ -40,7 +40,7 @@ fn conversation_after(history: Transcript) -> Conversation {
 }
 
 #[test]
-fn results_of_calls_that_were_handed_over_answer_them_and_stand_in_no_other_record() {
+fn results_of_handed_over_calls_answer_them_and_are_in_no_other_record() {
     let mut handed_over = conversation_after(Transcript::default());
     let call = RequestedCall {
         provider_id: None,
@@ -123,7 +123,7 @@ fn said(conversation: &Conversation) -> Vec<String> {
 }
 
 #[test]
-fn the_system_prompt_goes_first_unless_the_history_brings_one() {
+fn the_system_prompt_is_first_unless_the_history_has_one() {
     let new = conversation_after(Transcript::default());
     assert_eq!(said(&new), ["system: Be brief.", "user: Compare a and b."]);
     assert_eq!(new.without_prompt().len(), 1);
@@ -137,7 +137,7 @@ fn the_system_prompt_goes_first_unless_the_history_brings_one() {
 }
 
 #[test]
-fn where_the_run_began_is_known_after_a_trim_as_well() {
+fn the_start_of_the_run_is_still_known_after_trimming() {
     let before = ["old", "older", "oldest"].map(Message::user);
     let mut goes_on = conversation_after(before.into_iter().collect());
     assert_eq!(goes_on.earlier(), 3);
@@ -152,7 +152,7 @@ fn where_the_run_began_is_known_after_a_trim_as_well() {
 }
 
 #[test]
-fn results_join_in_call_order_whenever_they_come() {
+fn results_join_in_call_order_regardless_of_arrival() {
     let mut conversation = conversation_after(Transcript::default());
     let reply = reply(vec![
         text("I read both."),
@@ -172,7 +172,7 @@ fn results_join_in_call_order_whenever_they_come() {
 }
 
 #[test]
-fn a_result_joins_as_the_profile_lets_the_model_read_it() {
+fn a_result_joins_in_the_form_the_profile_defines_for_the_model() {
     let mut rule = ResultRule::new("read_file".parse::<ToolName>().unwrap());
     (rule.max_chars, rule.keep) = (Some(3), Some(Keep::Summary));
     let mut profile = Profile::named("cutting");
@@ -196,7 +196,7 @@ fn a_result_joins_as_the_profile_lets_the_model_read_it() {
 }
 
 #[test]
-fn what_joined_too_early_is_taken_back_in_its_order() {
+fn steered_messages_that_joined_too_early_are_removed_in_order() {
     let mut conversation = conversation_after(Transcript::default());
     conversation.steer(Arc::new(Message::user("one")));
     conversation.steer(Arc::new(Message::user("two")));
@@ -210,7 +210,7 @@ fn what_joined_too_early_is_taken_back_in_its_order() {
 }
 
 #[test]
-fn a_correction_takes_the_place_of_the_draft_and_of_its_text() {
+fn a_correction_replaces_the_draft_and_its_text() {
     let mut conversation = conversation_after(Transcript::default());
     conversation.push_reply(SOURCE, &reply(vec![text("First.")]));
     conversation.push_reply(SOURCE, &reply(vec![text(" A draft. ")]));
@@ -227,7 +227,7 @@ fn a_correction_takes_the_place_of_the_draft_and_of_its_text() {
 }
 
 #[test]
-fn what_is_sent_is_recorded_once() {
+fn each_sent_message_is_recorded_once() {
     let mut conversation = conversation_after(Transcript::default());
     let first = conversation.take_unrecorded();
     assert_eq!(first.prefix.count, 1, "the prompt stands in the spec");
@@ -244,7 +244,7 @@ fn what_is_sent_is_recorded_once() {
 }
 
 #[test]
-fn what_goes_makes_room_for_a_summary_and_the_rest_stays_recorded() {
+fn a_summary_replaces_trimmed_messages_and_the_rest_stays_recorded() {
     let history: Transcript = ["a", "b", "c"].map(Message::user).into_iter().collect();
     let mut conversation = conversation_after(history);
     let gone = [Span { start: 0, end: 2 }];
@@ -265,7 +265,7 @@ fn what_goes_makes_room_for_a_summary_and_the_rest_stays_recorded() {
 }
 
 #[test]
-fn an_opening_gathers_what_was_chosen_or_what_policy_wants() {
+fn an_opening_gathers_the_calls_of_the_model_or_those_of_the_policy() {
     let opening = Opening::Gather {
         tool: "read_file".parse().unwrap(),
         role: Role::REASONING,

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_estimated() {
+    fn only_messages_since_the_last_measurement_are_estimated() {
         let mut gauge = Gauge::default();
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
         gauge.note_measured(300, 0, &conversation(2));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_provider_measures_is_estimated_once() {
+    fn without_measurements_all_messages_are_estimated() {
         let mut gauge = Gauge::default();
         gauge.note_estimated(&conversation(2));
         assert_eq!(gauge.messages, 2);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_cannot_be_true_does_not_spoil_the_estimate() {
+    fn an_impossible_measurement_does_not_distort_the_estimate() {
         let mut gauge = Gauge::default();
         gauge.note_measured(1, 0, &conversation(2));
         assert!(gauge.estimate(&conversation(3)) >= 50);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_have_their_share_and_do_not_make_the_conversation_look_larger() {
+    fn tool_definitions_are_counted_separately_from_the_conversation() {
         let mut gauge = Gauge::default();
         assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_says_of_all_is_the_sum_of_both_parts() {
+    fn the_two_estimates_add_up_to_the_measured_total() {
         let mut gauge = Gauge::default();
         for tokens in [1, 12, 777, 4_200, 90_000] {
             gauge.note_measured(tokens, 16_001, &conversation(3));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_does_not_make_text_look_larger() {
+    fn an_image_does_not_inflate_the_estimate_of_text() {
         let mut gauge = Gauge::default();
         let mut said = conversation(2);
         gauge.note_measured(160, 0, &said);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn where_an_image_was_there_from_the_beginning_text_is_estimated_as_usual() {
+    fn an_image_present_from_the_start_leaves_text_estimated_as_usual() {
         let said: Transcript = [image()].into_iter().collect();
         let mut gauge = Gauge::default();
         assert_eq!(gauge.estimate(&said), 1_104);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_stays_when_the_conversation_is_cut() {
+    fn the_learned_ratio_is_kept_when_the_conversation_is_trimmed() {
         let mut gauge = Gauge::default();
         gauge.note_measured(800, 0, &conversation(4));
         gauge.note_cut(&conversation(2));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn prompt_last_user_message_and_running_turn_stay() {
+    fn the_prompt_the_last_user_message_and_the_current_turn_are_not_removable() {
         let messages = vec![
             Message::system("Be brief."),
             Message::user("old"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_and_results_that_no_model_has_read_stay_although_a_person_spoke_since() {
+    fn the_question_and_unread_results_are_not_removable_after_a_steered_message() {
         let messages = vec![
             Message::user("old"),
             call(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_no_model_has_read_may_go_once_their_run_is_over() {
+    fn unread_results_are_removable_once_their_run_has_ended() {
         let said = || vec![Message::user("old"), call(), result(), Message::user("new")];
         assert_eq!(places_after(3, said()), [0..1, 1..3]);
         assert!(places(said()).is_empty(), "they are of this run");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_too_large_goes_with_its_question_and_nothing_before_that() {
+    fn an_oversized_result_is_removed_with_its_question_and_nothing_before_it() {
         let messages = vec![
             Message::user("old"),
             Message::assistant("old answer"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_first_question_may_go() {
+    fn nothing_of_a_first_question_is_removable() {
         assert!(places(vec![Message::system("Be brief."), Message::user("new")]).is_empty());
         assert!(places(vec![Message::user("new"), call(), result()]).is_empty());
         assert!(places(Vec::new()).is_empty());

@@ -227,7 +227,7 @@ fn giving_way(history: Transcript) -> Script {
     clippy::disallowed_methods,
     reason = "the logs are compared as they stand on disk, which this test may just have written"
 )]
-fn each_of_these_logs_is_what_its_script_gives() {
+fn each_golden_log_is_the_output_of_its_script() {
     for (name, history, script) in scripts() {
         let run = script(history.clone());
         assert!(run.tree.status().is_ended(), "{name}");

@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(super::config())]
 
     #[test]
-    fn any_split_and_any_mix_of_a_stream_give_the_same_reply(
+    fn any_split_and_interleaving_of_a_stream_gives_the_same_reply(
         blocks in prop::collection::vec(block(), 0..5),
         picks in prop::collection::vec(any::<Index>(), 1..12),
     ) {

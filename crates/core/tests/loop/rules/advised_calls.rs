@@ -34,7 +34,7 @@ fn calling() -> Script {
 }
 
 #[test]
-fn rewritten_arguments_are_what_runs_and_the_advice_goes_along_when_the_call_is_checked_anew() {
+fn rewritten_arguments_run_and_the_advice_is_kept_when_the_call_is_rechecked() {
     let mut run = calling();
     assert_eq!(run.to_vet().calls[0].advised, None);
     let input = advised(
@@ -57,7 +57,7 @@ fn rewritten_arguments_are_what_runs_and_the_advice_goes_along_when_the_call_is_
 }
 
 #[test]
-fn an_approval_does_not_outlive_the_arguments_that_it_was_given_for() {
+fn an_approval_does_not_apply_to_arguments_rewritten_afterwards() {
     let mut run = calling();
     run.vet([asks(), reads()])
         .decide(approve_with(r#"{"to":"eve"}"#));
@@ -76,7 +76,7 @@ fn an_approval_does_not_outlive_the_arguments_that_it_was_given_for() {
 }
 
 #[test]
-fn with_stop_the_agent_ends_and_each_call_has_its_result() {
+fn stop_advice_ends_the_agent_and_each_call_has_a_result() {
     let mut run = calling();
     let reason = "seen enough".to_owned();
     let input = advised(&run, None, CallAdvice::Stop { reason }, [denies(), reads()]);
@@ -106,7 +106,7 @@ fn advice_on_a_call_that_is_not_being_checked_is_refused() {
 }
 
 #[test]
-fn what_a_hook_quotes_of_a_call_is_withheld_with_the_call() {
+fn call_content_quoted_by_a_hook_is_withheld_with_the_call() {
     let mut run = calling();
     let reason = "bob is no recipient".to_owned();
     let advice = CallAdvice::Ask { reason };

@@ -48,7 +48,7 @@ fn assert_restores(run: &Script) {
 }
 
 #[test]
-fn a_text_of_a_form_is_the_answer_once_nobody_minds_it() {
+fn a_text_with_a_required_format_is_the_answer_once_the_hook_accepts_it() {
     let mut run = Script::start(held(2));
     assert_eq!(run.model_call().request.reply_format, form());
     run.reply(says("{}"));
@@ -66,7 +66,7 @@ fn a_text_of_a_form_is_the_answer_once_nobody_minds_it() {
 }
 
 #[test]
-fn an_answer_that_is_turned_down_is_told_and_asked_for_again_so_often() {
+fn a_rejected_answer_is_requested_again_a_limited_number_of_times() {
     let mut run = Script::start(held(2));
     for turn in 2..4 {
         run.reply(says("no")).advise(turn_down());
@@ -89,7 +89,7 @@ fn an_answer_that_is_turned_down_is_told_and_asked_for_again_so_often() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_is_asked_about_and_ends_as_cut_off_and_a_withheld_one_is_not() {
+fn a_truncated_answer_is_shown_to_the_hook_and_a_filtered_one_is_not() {
     let cut = || ended(says("{"), ReplyFinish::Length);
     let mut run = Script::start(held(1));
     run.reply(cut());
@@ -103,7 +103,7 @@ fn an_answer_that_was_cut_off_is_asked_about_and_ends_as_cut_off_and_a_withheld_
 }
 
 #[test]
-fn a_message_that_comes_while_an_answer_is_looked_at_is_answered_first() {
+fn a_message_that_arrives_while_an_answer_is_checked_is_answered_first() {
     let mut run = Script::start(held(1));
     run.reply(says("{}")).steer("And the river?");
     run.advise(Advice::Continue);
@@ -114,7 +114,7 @@ fn a_message_that_comes_while_an_answer_is_looked_at_is_answered_first() {
 }
 
 #[test]
-fn a_message_that_comes_before_an_answer_is_delivered_is_answered_first() {
+fn a_message_that_arrives_before_an_answer_is_delivered_is_answered_first() {
     let mut run = Script::start(delivering(1));
     run.steer("And the river?");
     run.reply(calls("", &[(NOTE, r#"{"n":1}"#)])).allow();
@@ -134,7 +134,7 @@ fn a_message_that_comes_before_an_answer_is_delivered_is_answered_first() {
 }
 
 #[test]
-fn an_answer_that_is_delivered_in_the_last_turn_stands_although_a_message_came() {
+fn an_answer_delivered_in_the_last_turn_is_final_despite_a_new_message() {
     let mut spec = spec();
     spec.root.answer = Some(AnswerRule::tool(READ.parse().unwrap(), 1));
     spec.root.limits.max_turns = Some(1);
@@ -150,7 +150,7 @@ fn an_answer_that_is_delivered_in_the_last_turn_stands_although_a_message_came()
 }
 
 #[test]
-fn an_answer_that_fits_no_form_for_good_ends_the_run_although_a_message_came() {
+fn a_permanently_invalid_answer_ends_the_run_despite_a_new_message() {
     let mut run = Script::start(delivering(0));
     run.steer("And the river?");
     run.reply(calls("", &[(NOTE, "{}")])).vet([invalid()]);
@@ -159,7 +159,7 @@ fn an_answer_that_fits_no_form_for_good_ends_the_run_although_a_message_came() {
 }
 
 #[test]
-fn a_hook_may_turn_answers_down_and_nothing_else() {
+fn a_hook_may_reject_only_answers() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.hooks = vec![Hook::Answer];
     }));
@@ -182,7 +182,7 @@ fn a_hook_may_turn_answers_down_and_nothing_else() {
 }
 
 #[test]
-fn the_arguments_of_the_tool_that_delivers_are_the_answer() {
+fn the_arguments_of_the_delivering_tool_are_the_answer() {
     let mut run = Script::start(delivering(2));
     assert!(run.model_call().request.reply_format.is_text());
     let city = r#"{"city":"Delft"}"#;
@@ -198,7 +198,7 @@ fn the_arguments_of_the_tool_that_delivers_are_the_answer() {
 }
 
 #[test]
-fn a_delivery_that_does_not_fit_is_an_error_for_the_model_so_often() {
+fn an_invalid_delivery_is_an_error_for_the_model_a_limited_number_of_times() {
     let mut run = Script::start(delivering(1));
     run.reply(calls("", &[(NOTE, r#"{"n":1}"#)]))
         .vet([invalid()]);
@@ -215,7 +215,7 @@ fn a_delivery_that_does_not_fit_is_an_error_for_the_model_so_often() {
 }
 
 #[test]
-fn texts_and_deliveries_that_are_turned_down_count_together() {
+fn rejected_texts_and_deliveries_count_together() {
     let mut run = Script::start(delivering(1));
     run.reply(says("Delft.")).advise(turn_down());
     run.reply(calls("", &[(NOTE, "{}")])).vet([invalid()]);
@@ -226,7 +226,7 @@ fn texts_and_deliveries_that_are_turned_down_count_together() {
 }
 
 #[test]
-fn a_delivery_counts_toward_no_limit_on_tool_calls() {
+fn a_delivery_does_not_count_toward_the_tool_call_limit() {
     let mut spec = delivering(1);
     spec.root.limits.max_tool_calls = Some(1);
     let mut run = Script::start(spec);
@@ -236,7 +236,7 @@ fn a_delivery_counts_toward_no_limit_on_tool_calls() {
 }
 
 #[test]
-fn an_answer_that_was_delivered_stands_although_a_limit_is_reached() {
+fn a_delivered_answer_is_final_even_if_a_limit_is_reached() {
     let mut spec = delivering(1);
     spec.root.limits = Limits {
         deadline: Some(std::time::Duration::from_secs(10)),
@@ -251,7 +251,7 @@ fn an_answer_that_was_delivered_stands_although_a_limit_is_reached() {
 }
 
 #[test]
-fn an_answer_that_is_delivered_when_time_is_nearly_up_stands_and_nothing_else_runs() {
+fn an_answer_delivered_near_the_deadline_is_final_and_no_other_call_runs() {
     let mut spec = delivering(1);
     spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
     let mut run = Script::start(spec.clone());
@@ -284,7 +284,7 @@ fn an_answer_that_is_delivered_when_time_is_nearly_up_stands_and_nothing_else_ru
 }
 
 #[test]
-fn an_answer_that_is_still_looked_at_stands_when_time_is_up() {
+fn an_answer_still_being_checked_is_final_at_the_deadline() {
     for now in [8_000, 10_000] {
         let mut spec = held(1);
         spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
@@ -303,7 +303,7 @@ fn an_answer_that_is_still_looked_at_stands_when_time_is_up() {
 }
 
 #[test]
-fn where_no_tool_may_be_called_the_form_of_the_delivery_is_that_of_the_text() {
+fn without_tool_calls_the_format_of_the_delivery_applies_to_the_text() {
     let mut spec = delivering(1);
     spec.root.limits.max_turns = Some(1);
     let mut run = Script::start(spec);
@@ -325,7 +325,7 @@ fn where_no_tool_may_be_called_the_form_of_the_delivery_is_that_of_the_text() {
 }
 
 #[test]
-fn what_an_opening_gathers_has_no_form() {
+fn a_gathering_opening_has_no_required_format() {
     let mut spec = held(1);
     spec.root.profile.opening = Opening::Gather {
         role: Role::ROUTER,
@@ -339,7 +339,7 @@ fn what_an_opening_gathers_has_no_form() {
 }
 
 #[test]
-fn a_delivery_in_doubt_is_made_again_after_a_crash() {
+fn a_delivery_in_doubt_is_repeated_after_a_crash() {
     let mut run = Script::start(delivering(1));
     run.reply(calls("", &[(NOTE, "{}")])).allow();
     run.resume_checking().vet([reads()]);
@@ -350,7 +350,7 @@ fn a_delivery_in_doubt_is_made_again_after_a_crash() {
 }
 
 #[test]
-fn unknown_tools_and_repeats_end_a_run_that_is_to_deliver_as_any_other() {
+fn repeated_calls_end_a_delivering_run_like_any_other() {
     let mut run = Script::start(delivering(9));
     for _ in 0..2 {
         run.reply(calls("", &[(NOTE, "{}")])).vet([invalid()]);

@@ -39,7 +39,7 @@ fn expiring() -> Script {
 }
 
 #[test]
-fn a_question_says_the_rule_what_may_be_remembered_and_when_it_expires() {
+fn an_approval_request_states_its_rule_grant_choices_and_expiry() {
     let run = expiring();
     let asked = run.asked();
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_question_says_the_rule_what_may_be_remembered_and_when_it_expires() {
 }
 
 #[test]
-fn a_decision_that_comes_too_late_is_an_expiry_and_nobodys_decision() {
+fn a_late_decision_is_recorded_as_expired_without_an_approver() {
     for late in [
         ApprovalDecision::approve_for_session(GrantScope::Tool),
         ApprovalDecision::Deny { reason: None },
@@ -87,14 +87,14 @@ fn a_decision_that_comes_too_late_is_an_expiry_and_nobodys_decision() {
 }
 
 #[test]
-fn a_decision_in_the_last_moment_counts() {
+fn a_decision_just_before_the_expiry_counts() {
     let mut run = expiring();
     run.at(60_999).decide(ApprovalDecision::APPROVE);
     assert_eq!(run.to_vet().calls.len(), 1);
 }
 
 #[test]
-fn a_decision_that_was_taken_in_time_counts_however_late_the_run_hears_of_it() {
+fn a_decision_made_in_time_counts_even_if_it_reaches_the_run_late() {
     let end = expiring().asked().expires_at;
     for (given_before, counts) in [(end, true), (Some(Timestamp::MAX), false)] {
         let mut run = expiring();
@@ -114,7 +114,7 @@ fn a_decision_that_was_taken_in_time_counts_however_late_the_run_hears_of_it() {
 }
 
 #[test]
-fn the_same_is_asked_again_after_a_crash() {
+fn the_same_approval_is_requested_again_after_a_crash() {
     let mut run = expiring();
     let before = run.asked().clone();
     run.at(9_000).resume();
@@ -122,7 +122,7 @@ fn the_same_is_asked_again_after_a_crash() {
 }
 
 #[test]
-fn without_a_time_a_question_stays_open_for_good() {
+fn without_an_expiry_an_approval_request_stays_open() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([asks()]);
     assert_eq!(run.asked().expires_at, None);
@@ -130,7 +130,7 @@ fn without_a_time_a_question_stays_open_for_good() {
 }
 
 #[test]
-fn what_a_person_wants_remembered_reaches_whoever_checks_the_call_again() {
+fn a_chosen_grant_is_passed_to_the_recheck_of_the_call() {
     let mut run = expiring();
     run.decide(ApprovalDecision::approve_for_session(GrantScope::Tool));
     let approved = Approved {

@@ -18,7 +18,7 @@ fn waiting() -> Script {
 }
 
 #[test]
-fn a_call_that_needs_approval_makes_the_run_wait_and_say_for_what() {
+fn a_call_that_needs_approval_makes_the_run_wait_and_names_the_call() {
     let run = waiting();
     assert_eq!(
         run.just_recorded(),
@@ -37,7 +37,7 @@ fn a_call_that_needs_approval_makes_the_run_wait_and_say_for_what() {
 }
 
 #[test]
-fn a_run_waits_only_once_nothing_else_can_go_on() {
+fn a_run_waits_only_once_nothing_else_can_continue() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, SEND, SEND]))
         .vet([reads(), asks(), asks()]);
@@ -55,7 +55,7 @@ fn a_run_waits_only_once_nothing_else_can_go_on() {
 }
 
 #[test]
-fn an_approved_call_is_checked_once_more_and_runs() {
+fn an_approved_call_is_checked_again_and_runs() {
     let mut run = waiting();
     run.decide(approve());
     assert_eq!(run.just_recorded(), ["approval_decided"]);
@@ -69,7 +69,7 @@ fn an_approved_call_is_checked_once_more_and_runs() {
 }
 
 #[test]
-fn edited_arguments_are_checked_again_and_are_what_runs() {
+fn edited_arguments_are_checked_again_and_run() {
     let mut run = waiting();
     run.decide(approve_with(EDITED));
     assert_eq!(run.to_vet().calls[0].arguments.as_str(), EDITED);
@@ -85,7 +85,7 @@ fn edited_arguments_are_checked_again_and_are_what_runs() {
 }
 
 #[test]
-fn edited_arguments_that_are_not_valid_are_not_run() {
+fn invalid_edited_arguments_are_not_run() {
     let mut run = waiting();
     run.decide(approve_with("{\"to\":7}"));
     run.vet([Vetting::Invalid {
@@ -107,7 +107,7 @@ fn an_approval_never_overrides_a_deny() {
 }
 
 #[test]
-fn a_denied_call_is_not_run_and_the_model_hears_why() {
+fn a_denied_call_is_not_run_and_the_model_receives_the_reason() {
     let mut run = waiting();
     run.decide(ApprovalDecision::Deny {
         reason: Some("not today".to_owned()),
@@ -130,7 +130,7 @@ fn an_approval_that_expired_is_not_a_denial_by_a_person() {
 }
 
 #[test]
-fn an_approval_for_other_arguments_than_those_of_the_call_is_refused() {
+fn an_approval_for_arguments_other_than_those_of_the_call_is_refused() {
     let mut run = waiting();
     let mut decided = run.decided(approve());
     let Input::ApprovalDecided(stale) = &mut decided else {
@@ -148,7 +148,7 @@ fn an_approval_for_other_arguments_than_those_of_the_call_is_refused() {
 }
 
 #[test]
-fn a_decision_about_a_call_that_waits_for_none_is_refused() {
+fn a_decision_about_a_call_that_is_not_waiting_is_refused() {
     let mut run = waiting();
     let mut unknown = run.decided(approve());
     if let Input::ApprovalDecided(unknown) = &mut unknown {
@@ -181,7 +181,7 @@ fn an_approved_write_still_runs_alone_and_in_call_order() {
 }
 
 #[test]
-fn a_call_that_nobody_decided_about_when_its_log_was_closed_has_not_run() {
+fn a_call_undecided_when_its_log_was_closed_has_not_run() {
     let run = waiting();
     let last = run.records.last().unwrap();
     let end = LogEnd {

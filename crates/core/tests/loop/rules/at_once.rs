@@ -12,7 +12,7 @@ fn ended(run: &Script) -> (FinishReason, String) {
 }
 
 #[test]
-fn a_budget_that_is_used_up_ends_the_run_with_its_sentence_and_calls_no_model() {
+fn an_exhausted_budget_ends_the_run_with_its_message_and_calls_no_model() {
     for (measure, kind, limit) in [
         (BudgetMeasure::Tokens, BudgetKind::Tokens, "tokens"),
         (BudgetMeasure::Cost, BudgetKind::Cost, "cost"),
@@ -43,7 +43,7 @@ fn a_budget_that_is_used_up_ends_the_run_with_its_sentence_and_calls_no_model() 
 }
 
 #[test]
-fn a_request_that_is_too_vague_is_answered_with_the_question() {
+fn a_vague_request_is_answered_with_the_question() {
     let run = Script::start(governed(asks_back));
     assert_eq!(run.kinds(), ["run_started", "decision", "final"]);
     assert_eq!(
@@ -53,7 +53,7 @@ fn a_request_that_is_too_vague_is_answered_with_the_question() {
 }
 
 #[test]
-fn what_is_used_up_comes_before_any_question_and_any_choice_of_role() {
+fn an_exhausted_budget_takes_precedence_over_questions_and_role_choices() {
     let run = Script::start(governed(|decision| {
         asks_back(decision);
         routes(decision);
@@ -63,7 +63,7 @@ fn what_is_used_up_comes_before_any_question_and_any_choice_of_role() {
 }
 
 #[test]
-fn what_the_user_was_told_stands_in_the_history() {
+fn a_reply_without_a_model_call_appears_in_the_history() {
     for spec in [
         governed(asks_back),
         governed(|decision| has_spent(decision, BudgetMeasure::Tokens)),

@@ -46,7 +46,7 @@ fn reply_for(run: &mut Script, agent: u32, reply: Reply, cost: u64) {
 }
 
 #[test]
-fn tool_calls_of_sub_agents_count_for_all_above_them() {
+fn tool_calls_of_sub_agents_count_for_all_agents_above_them() {
     let mut spec = researching();
     spec.root.limits.max_tool_calls = Some(3);
     let mut run = Script::start(spec);
@@ -81,7 +81,7 @@ fn shared(calls: u32, topics: &[&str]) -> Script {
 }
 
 #[test]
-fn an_agent_uses_no_more_than_its_part_of_what_is_left_while_others_work() {
+fn an_agent_uses_only_its_share_while_others_work() {
     let mut run = shared(1 + 6, &["a", "b"]);
     run.reply_as(1, calls_to(&[READ; 5])).allow_as(1);
     assert_eq!(run.just_started(), [0, 1, 2], "three for each");
@@ -98,7 +98,7 @@ fn an_agent_uses_no_more_than_its_part_of_what_is_left_while_others_work() {
 }
 
 #[test]
-fn what_an_agent_leaves_over_returns_to_the_others_and_to_who_started_it() {
+fn an_unused_share_returns_to_the_other_agents_and_the_parent() {
     let mut run = shared(1 + 6, &["a", "b"]);
     run.reply_as(2, says("B."));
     run.reply_as(1, calls_to(&[READ; 5])).allow_as(1);
@@ -112,7 +112,7 @@ fn what_an_agent_leaves_over_returns_to_the_others_and_to_who_started_it() {
 }
 
 #[test]
-fn an_agent_that_waits_for_its_turn_has_its_part_too() {
+fn a_queued_agent_also_has_a_share() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 1;
     spec.root.limits.max_tool_calls = Some(1 + 4);
@@ -127,7 +127,7 @@ fn an_agent_that_waits_for_its_turn_has_its_part_too() {
 }
 
 #[test]
-fn what_an_agent_starts_shares_its_part_and_not_that_of_others() {
+fn agents_started_by_an_agent_share_its_share_only() {
     let mut run = shared(1 + 8, &["a", "b"]);
     run.reply_as(1, research(&["c", "d"])).allow_as(1);
     // One of its four calls started them, so three are left.
@@ -140,7 +140,7 @@ fn what_an_agent_starts_shares_its_part_and_not_that_of_others() {
 }
 
 #[test]
-fn tokens_and_money_are_divided_as_calls_are() {
+fn tokens_and_cost_are_divided_like_tool_calls() {
     // Each of two agents needs three calls of 198 tokens to begin; their parent produced 12 and reserves two calls of
     // 62.
     let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
@@ -167,7 +167,7 @@ fn tokens_and_money_are_divided_as_calls_are() {
 }
 
 #[test]
-fn agents_that_begin_with_nothing_left_end_at_once_and_ask_no_model() {
+fn agents_that_start_with_nothing_left_end_immediately_without_a_model_call() {
     let mut run = Script::start(measured(|spec| {
         spec.root.limits.max_cost = Some(MicroUsd(5));
     }));
@@ -187,7 +187,7 @@ fn agents_that_begin_with_nothing_left_end_at_once_and_ask_no_model() {
 }
 
 #[test]
-fn an_agent_that_cannot_pay_for_one_call_leaves_what_there_is_to_the_others() {
+fn an_agent_that_cannot_afford_one_call_leaves_its_share_to_the_others() {
     // One call of each, with a long reply, beside what their parent produced and reserves.
     let (agent, parent) = (1 + 4 + DEFINITIONS + 900, 12 + 50);
     let both = 12 + 2 * parent + 2 * agent;
@@ -206,7 +206,7 @@ fn an_agent_that_cannot_pay_for_one_call_leaves_what_there_is_to_the_others() {
 }
 
 #[test]
-fn an_agents_own_limit_ends_it_and_not_its_parent() {
+fn the_own_limit_of_an_agent_ends_it_but_not_its_parent() {
     let mut spec = researching();
     researcher(&mut spec).limits.max_tool_calls = Some(1);
     let mut run = Script::start(spec);
@@ -220,7 +220,7 @@ fn an_agents_own_limit_ends_it_and_not_its_parent() {
 }
 
 #[test]
-fn a_turn_is_begun_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() {
+fn a_turn_starts_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() {
     let with = |tokens| Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
     assert_eq!(with(3 * FIRST_CALL).model_call().purpose, Purpose::Turn);
     let mut run = with(3 * FIRST_CALL - 1);
@@ -235,7 +235,7 @@ fn a_turn_is_begun_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() 
 }
 
 #[test]
-fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
+fn the_token_reserve_follows_the_measurements_of_the_provider() {
     // After a call of 300 and 2 tokens, with a result of 1 byte: 302 + (1 + 4) + 50 per call, and 302 are spent.
     let needed = 302 + 3 * (302 + 5 + 50);
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
@@ -248,7 +248,7 @@ fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
 }
 
 #[test]
-fn a_sub_agents_turn_leaves_enough_for_the_last_answers_of_all_above_it() {
+fn a_turn_of_a_sub_agent_reserves_the_last_answers_of_all_agents_above() {
     // The agent's task is 1 byte. Its parent has produced 12 tokens.
     let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
     let needed = 12 + 3 * agent + 2 * parent;
@@ -260,7 +260,7 @@ fn a_sub_agents_turn_leaves_enough_for_the_last_answers_of_all_above_it() {
 }
 
 #[test]
-fn tokens_of_sub_agents_count_for_those_above() {
+fn tokens_of_sub_agents_count_for_the_agents_above() {
     let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(1_000)));
     run.reply(research(&["a"])).allow();
     let mut reply = says("A.");
@@ -279,7 +279,7 @@ fn warned(run: &Script) -> usize {
 }
 
 #[test]
-fn a_reply_that_nobody_counted_uses_up_tokens_as_estimated_and_that_is_said_once() {
+fn a_reply_without_a_count_uses_estimated_tokens_and_causes_one_warning() {
     let uncounted = |turn| Reply {
         usage: Usage::UNKNOWN,
         ..another_call_to(READ, turn)
@@ -306,7 +306,7 @@ fn a_reply_that_nobody_counted_uses_up_tokens_as_estimated_and_that_is_said_once
 }
 
 #[test]
-fn a_failed_attempt_uses_up_tokens_too() {
+fn a_failed_attempt_also_uses_tokens() {
     let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(1_000)));
     let error = neuraxis_core::LlmError::new(neuraxis_core::LlmErrorKind::Incomplete, "cut")
         .with_usage(usage(900, 50));
@@ -316,7 +316,7 @@ fn a_failed_attempt_uses_up_tokens_too() {
 }
 
 #[test]
-fn money_ends_a_run_while_the_last_answer_and_its_retry_can_still_be_paid() {
+fn the_cost_limit_reserves_the_last_answer_and_its_retry() {
     for (most, purpose) in [(40, Purpose::Turn), (39, Purpose::LastAnswer)] {
         let mut run = Script::start(measured(|spec| {
             spec.root.limits.max_cost = Some(MicroUsd(most));
@@ -336,8 +336,7 @@ fn money_ends_a_run_while_the_last_answer_and_its_retry_can_still_be_paid() {
 }
 
 #[test]
-fn an_attempt_that_failed_is_paid_for_and_one_of_unknown_cost_does_not_make_the_next_call_look_free()
- {
+fn a_failed_attempt_is_paid_for_and_unknown_cost_does_not_look_free() {
     let mut run = Script::start(measured(|spec| {
         spec.root.limits.max_cost = Some(MicroUsd(40));
     }));
@@ -366,7 +365,7 @@ fn an_attempt_that_failed_is_paid_for_and_one_of_unknown_cost_does_not_make_the_
 }
 
 #[test]
-fn a_price_without_a_count_does_not_make_the_next_call_look_free() {
+fn a_price_without_a_token_count_does_not_make_the_next_call_look_free() {
     let mut run = Script::start(measured(|spec| {
         spec.root.limits.max_cost = Some(MicroUsd(40));
     }));
@@ -384,7 +383,7 @@ fn a_price_without_a_count_does_not_make_the_next_call_look_free() {
 }
 
 #[test]
-fn money_that_sub_agents_spend_is_their_parents() {
+fn the_cost_of_sub_agents_counts_for_their_parent() {
     let mut run = Script::start(measured(|spec| {
         spec.root.limits.max_cost = Some(MicroUsd(100));
     }));
@@ -399,7 +398,7 @@ fn money_that_sub_agents_spend_is_their_parents() {
 }
 
 #[test]
-fn without_any_price_only_what_was_spent_counts() {
+fn without_any_price_only_recorded_cost_counts() {
     let mut run = Script::start(measured(|spec| {
         spec.root.limits.max_cost = Some(MicroUsd(1));
     }));
@@ -429,7 +428,7 @@ fn neither_approvals_nor_crashes_nor_messages_reset_a_budget() {
 }
 
 #[test]
-fn every_limit_tells_the_model_and_the_caller_which_it_was() {
+fn every_limit_is_named_to_the_model_and_the_caller() {
     let ends: [Limited; 4] = [
         (
             |spec| spec.root.limits.max_tool_calls = Some(1),

@@ -16,7 +16,7 @@ fn assert_cancelled(run: &Script) {
 }
 
 #[test]
-fn while_the_model_answers() {
+fn a_run_is_cancelled_while_the_model_responds() {
     let mut run = Script::start(spec());
     run.cancel();
     assert_cancelled(&run);
@@ -26,7 +26,7 @@ fn while_the_model_answers() {
 }
 
 #[test]
-fn while_calls_are_checked() {
+fn a_run_is_cancelled_while_calls_are_checked() {
     let mut run = Script::start(spec());
     run.reply(calls("One moment.", &[(READ, "{}"), (SEND, "{}")]));
     run.cancel();
@@ -43,7 +43,7 @@ fn while_calls_are_checked() {
 }
 
 #[test]
-fn while_a_person_is_asked() {
+fn a_run_is_cancelled_while_an_approval_is_pending() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([asks()]).cancel();
     assert_cancelled(&run);
@@ -51,7 +51,7 @@ fn while_a_person_is_asked() {
 }
 
 #[test]
-fn while_tools_run() {
+fn a_run_is_cancelled_while_tools_run() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ, SEND])).allow();
     run.finish(0, done("0"));
@@ -74,7 +74,7 @@ fn while_tools_run() {
 }
 
 #[test]
-fn an_irreversible_call_under_way_says_that_its_outcome_is_unknown() {
+fn an_irreversible_call_in_progress_reports_an_unknown_outcome() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).allow().cancel();
     assert_cancelled(&run);
@@ -83,7 +83,7 @@ fn an_irreversible_call_under_way_says_that_its_outcome_is_unknown() {
 }
 
 #[test]
-fn while_the_last_answer_is_awaited() {
+fn a_run_is_cancelled_while_the_last_answer_is_pending() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls_to(&[READ])).allow().finish(0, done("0"));
     run.cancel();
@@ -91,7 +91,7 @@ fn while_the_last_answer_is_awaited() {
 }
 
 #[test]
-fn cancelling_twice_is_cancelling_once() {
+fn cancelling_twice_has_no_further_effect() {
     let mut run = Script::start(spec());
     run.cancel();
     for id in ["input-1", "another"] {
@@ -100,7 +100,7 @@ fn cancelling_twice_is_cancelling_once() {
 }
 
 #[test]
-fn at_a_limit_outside_of_the_machine_the_run_ends_as_at_any_limit() {
+fn a_limit_outside_the_loop_ends_the_run_like_any_limit() {
     let full = || {
         let id = InputId::new("full");
         Input::Cancelled(Cancelled::at_limit(id, BudgetKind::Log))
@@ -123,7 +123,7 @@ fn at_a_limit_outside_of_the_machine_the_run_ends_as_at_any_limit() {
 }
 
 #[test]
-fn what_a_call_had_printed_stands_beside_the_error_of_its_result() {
+fn output_printed_by_a_cancelled_call_is_included_in_its_error_result() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ])).allow();
     let mut cancelled = Cancelled::new(InputId::new("stop"), "enough");

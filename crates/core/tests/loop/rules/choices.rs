@@ -24,7 +24,7 @@ fn forced_to(choice: ToolChoice, offered: &[&str]) -> Script {
 }
 
 #[test]
-fn a_choice_that_is_not_on_offer_is_not_forced() {
+fn a_tool_choice_that_is_not_offered_is_not_forced() {
     let read = || ToolChoice::Named(READ.parse().unwrap());
     assert_eq!(choice(&forced_to(read(), &[READ, PUT])), &read());
     assert_eq!(choice(&forced_to(read(), &[PUT])), &ToolChoice::Auto);
@@ -43,7 +43,7 @@ fn choice(run: &Script) -> &ToolChoice {
 }
 
 #[test]
-fn a_forced_choice_lasts_for_one_call() {
+fn a_forced_tool_choice_applies_to_one_model_call() {
     let mut run = Script::start(forced());
     assert_eq!(choice(&run), &ToolChoice::Required);
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
@@ -51,7 +51,7 @@ fn a_forced_choice_lasts_for_one_call() {
 }
 
 #[test]
-fn that_no_tool_may_be_called_holds_in_all_turns() {
+fn the_tool_choice_none_applies_to_all_turns() {
     let mut spec = spec();
     spec.root.tool_choice = Some(ToolChoice::None);
     let mut run = Script::start(spec);
@@ -65,7 +65,7 @@ fn that_no_tool_may_be_called_holds_in_all_turns() {
 }
 
 #[test]
-fn an_answer_of_a_form_is_asked_for_as_text_where_no_tool_may_be_called() {
+fn without_tool_calls_a_formatted_answer_is_requested_as_text() {
     let mut spec = spec();
     spec.root.tool_choice = Some(ToolChoice::None);
     spec.root.answer = Some(AnswerRule::tool(READ.parse().unwrap(), 2));
@@ -78,14 +78,14 @@ fn an_answer_of_a_form_is_asked_for_as_text_where_no_tool_may_be_called() {
 }
 
 #[test]
-fn it_stays_for_another_attempt_of_the_same_call() {
+fn a_forced_tool_choice_remains_for_another_attempt_of_the_same_call() {
     let mut run = Script::start(forced());
     run.resume();
     assert_eq!(choice(&run), &ToolChoice::Required);
 }
 
 #[test]
-fn the_choice_of_a_sub_agent_is_its_own() {
+fn the_tool_choice_of_a_sub_agent_is_its_own() {
     let mut spec = researching();
     researcher(&mut spec).tool_choice = Some(ToolChoice::Required);
     let mut run = Script::start(spec);
@@ -100,7 +100,7 @@ fn the_choice_of_a_sub_agent_is_its_own() {
 }
 
 #[test]
-fn a_reply_that_could_not_be_read_is_asked_for_once_more_without_tools() {
+fn an_unreadable_reply_is_requested_again_without_tools() {
     let mut run = Script::start(forced());
     run.fail_for(LlmErrorKind::InvalidResponse);
     assert_eq!(run.just_recorded(), ["llm_failed", "warning"]);
@@ -116,7 +116,7 @@ fn a_reply_that_could_not_be_read_is_asked_for_once_more_without_tools() {
 }
 
 #[test]
-fn a_second_reply_that_could_not_be_read_ends_the_run() {
+fn a_second_unreadable_reply_ends_the_run() {
     let mut run = Script::start(spec());
     run.fail_for(LlmErrorKind::InvalidResponse);
     run.fail_for(LlmErrorKind::InvalidResponse);
@@ -125,7 +125,7 @@ fn a_second_reply_that_could_not_be_read_ends_the_run() {
 }
 
 #[test]
-fn each_turn_may_be_asked_for_more_simply_once() {
+fn each_turn_has_one_retry_without_tools() {
     let mut run = Script::start(spec());
     run.fail_for(LlmErrorKind::InvalidResponse);
     run.reply(calls_to(&[READ]));
@@ -136,7 +136,7 @@ fn each_turn_may_be_asked_for_more_simply_once() {
 }
 
 #[test]
-fn a_last_answer_that_could_not_be_read_is_asked_for_once_more_too() {
+fn an_unreadable_last_answer_is_also_requested_again() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     run.fail_for(LlmErrorKind::InvalidResponse);
@@ -146,7 +146,7 @@ fn a_last_answer_that_could_not_be_read_is_asked_for_once_more_too() {
 }
 
 #[test]
-fn other_failures_are_not_asked_for_more_simply() {
+fn other_failures_are_not_retried_without_tools() {
     for kind in [
         LlmErrorKind::BadRequest,
         LlmErrorKind::Timeout,

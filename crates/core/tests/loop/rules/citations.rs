@@ -33,7 +33,7 @@ const CHECKED: &str = "Yes a [1], no.\n\n**Sources**\n\n1. [A](https://a.example
      *1 citation was removed: its page was not read.*";
 
 #[test]
-fn an_answer_cites_what_was_read_and_nothing_else_in_outcome_and_history() {
+fn an_answer_cites_only_read_pages_in_outcome_and_history() {
     let run = answered(citing(), ANSWER);
     let outcome = run.outcome();
     assert_eq!(outcome.content, CHECKED);
@@ -48,7 +48,7 @@ fn an_answer_cites_what_was_read_and_nothing_else_in_outcome_and_history() {
 }
 
 #[test]
-fn an_answer_that_is_to_be_checked_is_not_shown_as_it_comes() {
+fn an_answer_with_checked_citations_is_not_streamed_to_the_user() {
     assert_eq!(
         Script::start(citing()).model_call().audience,
         Audience::Component
@@ -60,7 +60,7 @@ fn an_answer_that_is_to_be_checked_is_not_shown_as_it_comes() {
 }
 
 #[test]
-fn without_the_setting_and_in_an_answer_of_a_form_links_stay() {
+fn without_the_setting_or_with_a_required_format_links_remain() {
     assert_eq!(answered(spec(), ANSWER).outcome().content, ANSWER);
     let mut of_a_form = citing();
     of_a_form.root.reply_format = ReplyFormat::JsonSchema {
@@ -75,7 +75,7 @@ fn without_the_setting_and_in_an_answer_of_a_form_links_stay() {
 }
 
 #[test]
-fn what_sub_agents_read_may_be_cited_and_what_a_failed_call_names_may_not() {
+fn pages_read_by_sub_agents_may_be_cited_but_not_those_of_failed_calls() {
     let mut spec = researching();
     spec.root.profile.citations = Citations::Checked;
     let mut run = Script::start(spec);
@@ -98,7 +98,7 @@ fn what_sub_agents_read_may_be_cited_and_what_a_failed_call_names_may_not() {
 }
 
 #[test]
-fn what_was_read_earlier_in_the_session_may_be_cited() {
+fn pages_read_earlier_in_the_session_may_be_cited() {
     let mut spec = citing();
     spec.sources = vec![Source::new("https://a.example/").titled("A")];
     let history = [Message::user("a?"), Message::assistant("A.")];
@@ -108,7 +108,7 @@ fn what_was_read_earlier_in_the_session_may_be_cited() {
 }
 
 #[test]
-fn at_a_limit_the_last_answer_is_checked_too() {
+fn citations_of_a_last_answer_are_also_checked() {
     let mut spec = citing();
     spec.root.limits.max_turns = Some(1);
     let mut run = Script::start(spec);

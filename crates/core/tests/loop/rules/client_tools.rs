@@ -17,7 +17,7 @@ fn handing_over() -> RunSpec {
 }
 
 #[test]
-fn a_clients_tool_is_in_the_journal_but_no_effect_and_the_run_waits_for_its_result() {
+fn a_client_tool_call_is_journaled_without_an_effect_and_the_run_waits_for_it() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PICK])).allow();
     assert_eq!(run.just_recorded(), ["verdict", "tool_call", "waiting"]);
@@ -35,7 +35,7 @@ fn a_clients_tool_is_in_the_journal_but_no_effect_and_the_run_waits_for_its_resu
 }
 
 #[test]
-fn a_clients_tool_can_need_approval_like_any_other() {
+fn a_client_tool_can_require_approval() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PICK])).vet([asks()]);
     run.decide(approve()).vet([asks()]);
@@ -45,7 +45,7 @@ fn a_clients_tool_can_need_approval_like_any_other() {
 }
 
 #[test]
-fn a_clients_call_is_refused_where_the_log_lacks_what_the_run_would_go_on_with() {
+fn a_client_call_is_refused_if_the_log_withholds_what_resuming_needs() {
     let mut run = Script::start(spec_with_profile(|profile| profile.data.text = false));
     run.reply(calls_to(&[PICK])).allow();
     assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
@@ -54,7 +54,7 @@ fn a_clients_call_is_refused_where_the_log_lacks_what_the_run_would_go_on_with()
 }
 
 #[test]
-fn a_clients_tool_handed_over_ends_the_run_with_the_call_open() {
+fn handing_over_a_client_call_ends_the_run_with_the_call_open() {
     let mut run = Script::start(handing_over());
     run.reply(calls("Choose.", &[(PICK, "{}")])).allow();
     assert_eq!(run.just_recorded(), ["verdict", "final"]);
@@ -77,7 +77,7 @@ fn handed_over(color: &str) -> (Transcript, Vec<Arc<Message>>) {
 }
 
 #[test]
-fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
+fn a_message_sent_before_calls_were_handed_over_follows_their_results() {
     let (history, results) = handed_over("red");
     let mut spec = handing_over();
     spec.messages = results;
@@ -95,7 +95,7 @@ fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
 }
 
 #[test]
-fn results_of_calls_that_were_handed_over_stay_until_a_model_has_read_them() {
+fn results_of_handed_over_calls_remain_until_a_model_has_read_them() {
     let (asked, results) = handed_over(&"red".repeat(1_150));
     let said = exchanges(1);
     let history: Transcript = said
@@ -118,7 +118,7 @@ fn results_of_calls_that_were_handed_over_stay_until_a_model_has_read_them() {
 }
 
 #[test]
-fn our_own_tools_of_the_same_reply_run_before_the_others_are_handed_over() {
+fn other_tools_of_the_same_reply_run_before_client_calls_are_handed_over() {
     let mut run = Script::start(handing_over());
     run.reply(calls_to(&[READ, PICK, SEND, PICK])).allow();
     assert_eq!(run.just_started(), [0]);
@@ -130,7 +130,7 @@ fn our_own_tools_of_the_same_reply_run_before_the_others_are_handed_over() {
 }
 
 #[test]
-fn a_clients_call_that_policy_forbids_is_not_handed_over() {
+fn a_client_call_denied_by_policy_is_not_handed_over() {
     let mut run = Script::start(handing_over());
     run.reply(calls_to(&[PICK])).vet([denies()]);
     assert_eq!(run.result(0).failure, Some(ToolFailure::Denied));
@@ -138,7 +138,7 @@ fn a_clients_call_that_policy_forbids_is_not_handed_over() {
 }
 
 #[test]
-fn cancelling_while_a_client_works_needs_no_effect_of_ours() {
+fn cancelling_a_pending_client_call_emits_no_cancel_effect() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PICK])).allow().cancel();
     assert!(matches!(&run.step.effects[..], [Effect::Finish(_)]));

@@ -20,7 +20,7 @@ fn limit_of(run: &Script) -> (LimitKind, Option<&str>) {
 }
 
 #[test]
-fn a_turn_of_non_iterative_tools_alone_does_not_use_up_the_turn_limit() {
+fn a_turn_with_only_non_iterative_tools_does_not_count_toward_the_turn_limit() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls_to(&[NOTE, NOTE])).allow();
     run.finish(0, done("1")).finish(1, done("2"));
@@ -38,7 +38,7 @@ fn a_turn_of_non_iterative_tools_alone_does_not_use_up_the_turn_limit() {
 }
 
 #[test]
-fn three_times_the_turn_limit_is_the_most_model_calls_whatever_turns_count() {
+fn model_calls_are_limited_to_three_times_the_turn_limit() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(2)));
     for turn in 0..2 * Limits::MODEL_CALLS_PER_TURN {
         assert_eq!(run.model_call().purpose, Purpose::Turn);
@@ -55,7 +55,7 @@ fn three_times_the_turn_limit_is_the_most_model_calls_whatever_turns_count() {
 }
 
 #[test]
-fn the_limit_on_tool_calls_ends_with_a_last_answer_and_a_reason_of_its_own() {
+fn the_tool_call_limit_ends_with_a_last_answer_and_its_own_finish_reason() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_tool_calls = Some(2)));
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     assert_eq!(run.model_call().purpose, Purpose::Turn);
@@ -73,7 +73,7 @@ fn the_limit_on_tool_calls_ends_with_a_last_answer_and_a_reason_of_its_own() {
 }
 
 #[test]
-fn calls_beyond_the_limit_on_tool_calls_are_not_run() {
+fn calls_beyond_the_tool_call_limit_are_not_run() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_tool_calls = Some(1)));
     run.reply(calls_to(&[READ, READ])).allow();
     assert_eq!(run.just_started(), [0]);
@@ -92,7 +92,7 @@ fn calls_that_were_not_run_do_not_count() {
 }
 
 #[test]
-fn a_limit_is_no_failed_call_that_would_stop_the_run() {
+fn a_limit_is_not_a_failed_call_that_stops_the_run() {
     let mut spec = spec_with_limits(|limits| limits.max_tool_calls = Some(1));
     spec.root.profile.tool_errors = ToolErrors::Stop;
     let mut run = Script::start(spec);

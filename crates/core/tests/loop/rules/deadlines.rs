@@ -28,7 +28,7 @@ fn limits_of(run: &Script) -> Vec<LimitKind> {
 }
 
 #[test]
-fn the_run_says_when_its_time_is_up_but_for_the_reserve() {
+fn a_step_reports_the_soft_end_of_the_run() {
     let run = Script::start(ten_seconds());
     assert_eq!(run.step.wake_at, Some(Duration::from_secs(8)));
     let run = Script::start(spec_with_limits(|limits| {
@@ -43,7 +43,7 @@ fn the_run_says_when_its_time_is_up_but_for_the_reserve() {
 }
 
 #[test]
-fn time_that_passes_before_it_is_due_changes_nothing() {
+fn time_passing_before_the_soft_end_changes_nothing() {
     let mut run = Script::start(ten_seconds());
     run.at(7_999).send_in_vain(Input::TimePassed);
     let mut run = Script::start(spec());
@@ -51,7 +51,7 @@ fn time_that_passes_before_it_is_due_changes_nothing() {
 }
 
 #[test]
-fn at_the_soft_end_tools_are_stopped_and_a_last_answer_is_asked_for() {
+fn at_the_soft_end_tools_are_stopped_and_a_last_answer_is_requested() {
     let mut run = Script::start(ten_seconds());
     run.reply(calls(
         "One moment.",
@@ -75,7 +75,7 @@ fn at_the_soft_end_tools_are_stopped_and_a_last_answer_is_asked_for() {
 }
 
 #[test]
-fn an_irreversible_call_stopped_at_the_soft_end_says_that_its_outcome_is_unknown() {
+fn an_irreversible_call_stopped_at_the_soft_end_reports_an_unknown_outcome() {
     let mut run = Script::start(ten_seconds());
     run.reply(calls_to(&[SEND])).allow();
     run.at(8_000).send(Input::TimePassed);
@@ -83,7 +83,7 @@ fn an_irreversible_call_stopped_at_the_soft_end_says_that_its_outcome_is_unknown
 }
 
 #[test]
-fn a_model_call_under_way_at_the_soft_end_may_still_bring_the_answer() {
+fn a_model_call_in_flight_at_the_soft_end_may_still_return_the_answer() {
     let mut run = Script::start(ten_seconds());
     run.at(8_000).send(Input::TimePassed);
     assert_eq!(run.just_recorded(), ["limit_reached"]);
@@ -94,7 +94,7 @@ fn a_model_call_under_way_at_the_soft_end_may_still_bring_the_answer() {
 }
 
 #[test]
-fn after_the_soft_end_no_tool_runs_any_more() {
+fn after_the_soft_end_no_tool_runs() {
     let mut run = Script::start(ten_seconds());
     run.at(8_000).send(Input::TimePassed);
     run.reply(calls_to(&[READ, SEND]));
@@ -107,7 +107,7 @@ fn after_the_soft_end_no_tool_runs_any_more() {
 }
 
 #[test]
-fn what_was_chosen_to_be_gathered_does_not_run_after_the_soft_end() {
+fn a_gathering_call_does_not_run_after_the_soft_end() {
     let mut spec = ten_seconds();
     spec.root.profile.opening = Opening::Gather {
         role: Role::ROUTER,
@@ -139,7 +139,7 @@ fn ten_seconds_in_1000_tokens() -> RunSpec {
 }
 
 #[test]
-fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
+fn a_compaction_that_ends_after_the_soft_end_leads_to_the_last_answer() {
     for fails in [false, true] {
         let mut run = Script::start_after(ten_seconds_in_1000_tokens(), exchanges(4));
         assert_eq!(run.model_call().purpose, Purpose::Compaction);
@@ -157,7 +157,7 @@ fn a_summary_that_comes_after_the_soft_end_makes_room_for_the_last_answer() {
 }
 
 #[test]
-fn a_last_answer_whose_time_is_nearly_up_waits_for_no_summary() {
+fn a_last_answer_near_the_deadline_does_not_wait_for_a_summary() {
     let history = exchanges(3);
     let mut run = Script::start_after(ten_seconds_in_1000_tokens(), history.clone());
     let mut reply = calls_to(&[READ, READ]);
@@ -176,7 +176,7 @@ fn a_last_answer_whose_time_is_nearly_up_waits_for_no_summary() {
 }
 
 #[test]
-fn a_call_that_fails_after_the_soft_end_makes_way_for_the_last_answer() {
+fn a_model_call_that_fails_after_the_soft_end_is_replaced_by_the_last_answer() {
     let mut run = Script::start(ten_seconds());
     run.at(8_000).pass();
     run.fail_for(LlmErrorKind::InvalidResponse);
@@ -198,7 +198,7 @@ fn a_call_that_fails_after_the_soft_end_makes_way_for_the_last_answer() {
 }
 
 #[test]
-fn a_call_that_nobody_can_make_after_the_soft_end_ends_the_run_with_its_error() {
+fn without_a_larger_role_a_connection_error_after_the_soft_end_fails_the_run() {
     let mut run = Script::start(ten_seconds());
     run.at(8_000).pass();
     run.fail_for(LlmErrorKind::Connection);
@@ -206,7 +206,7 @@ fn a_call_that_nobody_can_make_after_the_soft_end_ends_the_run_with_its_error() 
 }
 
 #[test]
-fn at_the_hard_end_the_run_ends_at_once_with_the_text_so_far() {
+fn at_the_hard_end_the_run_ends_immediately_with_the_text_so_far() {
     let mut run = Script::start(ten_seconds());
     run.reply(calls("One moment.", &[(SEND, "{}"), (READ, "{}")]));
     run.allow();
@@ -223,7 +223,7 @@ fn at_the_hard_end_the_run_ends_at_once_with_the_text_so_far() {
 }
 
 #[test]
-fn a_last_answer_that_takes_too_long_is_cut_off_at_the_hard_end() {
+fn a_slow_last_answer_is_cut_off_at_the_hard_end() {
     let mut run = Script::start(ten_seconds());
     run.reply(calls_to(&[READ])).allow();
     run.at(8_000).send(Input::TimePassed);
@@ -233,7 +233,7 @@ fn a_last_answer_that_takes_too_long_is_cut_off_at_the_hard_end() {
 }
 
 #[test]
-fn a_last_answer_for_another_limit_has_all_the_time_there_is() {
+fn a_last_answer_for_another_limit_may_use_all_remaining_time() {
     let mut spec = ten_seconds();
     spec.root.limits.max_turns = Some(1);
     let mut run = Script::start(spec);
@@ -243,7 +243,7 @@ fn a_last_answer_for_another_limit_has_all_the_time_there_is() {
 }
 
 #[test]
-fn time_ends_the_run_with_its_own_reason_where_failed_calls_stop_it() {
+fn the_deadline_is_the_finish_reason_even_if_tool_errors_stop_the_run() {
     let mut spec = ten_seconds();
     spec.root.profile.tool_errors = ToolErrors::Stop;
     let mut run = Script::start(spec);

@@ -33,7 +33,7 @@ fn records(run: &Script) -> usize {
 }
 
 #[test]
-fn a_role_that_another_serves_for_is_recorded_once() {
+fn a_downgraded_role_is_recorded_once() {
     let mut run = Script::start(spec());
     let first = by_router(&run, "");
     run.send(first).allow().finish(0, done("1"));
@@ -47,7 +47,7 @@ fn a_role_that_another_serves_for_is_recorded_once() {
 }
 
 #[test]
-fn once_it_has_served_again_the_next_time_is_recorded_anew() {
+fn a_downgrade_after_the_role_served_again_is_recorded_again() {
     let mut run = Script::start(spec());
     let first = by_router(&run, "");
     run.send(first).allow().finish(0, done("1"));
@@ -58,7 +58,7 @@ fn once_it_has_served_again_the_next_time_is_recorded_anew() {
 }
 
 #[test]
-fn a_role_that_is_not_configured_is_no_downgrade() {
+fn serving_for_an_unconfigured_role_is_not_a_downgrade() {
     let mut run = Script::start(spec());
     let mut input = run.replied(says("Blue."));
     if let Input::ModelReplied(replied) = &mut input {
@@ -69,7 +69,7 @@ fn a_role_that_is_not_configured_is_no_downgrade() {
 }
 
 #[test]
-fn a_failure_that_degrades_a_role_says_so_in_a_warning() {
+fn a_failure_that_degrades_a_role_causes_a_warning() {
     let mut run = Script::start(spec());
     let mut input = run.model_failed(LlmErrorKind::Timeout);
     input.degraded = Some("reasoning did not answer in time 3 times".to_owned());
@@ -78,7 +78,7 @@ fn a_failure_that_degrades_a_role_says_so_in_a_warning() {
 }
 
 #[test]
-fn a_stand_in_is_sent_what_fits_it_and_the_conversation_stays_whole() {
+fn a_fallback_role_receives_what_fits_and_the_conversation_stays_complete() {
     let mut spec = spec();
     spec.root.max_output_tokens = Some(50);
     let run = Script::start_after(spec, exchanges(6));
@@ -94,7 +94,7 @@ fn a_stand_in_is_sent_what_fits_it_and_the_conversation_stays_whole() {
 }
 
 #[test]
-fn a_reply_is_asked_for_that_fits_beside_the_conversation_in_eighths() {
+fn a_reply_limit_is_reduced_in_eighths_to_fit_the_context() {
     let mut spec = spec();
     spec.root.max_output_tokens = Some(4_096);
     let run = Script::start_after(spec, exchanges(6));
@@ -130,7 +130,7 @@ fn size_after(left_out: u64, reply: Reply) -> u64 {
 }
 
 #[test]
-fn what_was_sent_a_part_of_the_conversation_does_not_say_how_large_it_is() {
+fn usage_of_a_partial_request_does_not_measure_the_conversation() {
     let measured = || calls_to(&[READ]);
     let mut unmeasured = measured();
     unmeasured.usage = Usage::default();
@@ -157,12 +157,12 @@ fn size_after_overflow(needed: Option<u64>) -> u64 {
 }
 
 #[test]
-fn what_a_part_of_the_conversation_needed_does_not_say_how_large_it_is() {
+fn an_overflow_of_a_partial_request_does_not_measure_the_conversation() {
     assert_eq!(size_after_overflow(Some(1_100)), size_after_overflow(None));
 }
 
 #[test]
-fn what_says_nothing_of_messages_left_out_is_read_and_written_as_ever() {
+fn a_downgrade_without_omitted_messages_round_trips_unchanged() {
     let text = r#"{"from":"reasoning","to":"router","reason":"it failed 3 times"}"#;
     let read: RoleDowngraded = serde_json::from_str(text).unwrap();
     assert_eq!(read, *downgraded());

@@ -30,7 +30,7 @@ fn fail_turn(run: &mut Script) {
 }
 
 #[test]
-fn turns_whose_calls_all_fail_hand_over_to_the_larger_role() {
+fn turns_whose_calls_all_fail_escalate_to_the_larger_role() {
     let mut run = start(2, false, nothing);
     fail_turn(&mut run);
     assert_eq!(run.model_call().role, Role::REASONING);
@@ -52,7 +52,7 @@ fn turns_whose_calls_all_fail_hand_over_to_the_larger_role() {
 }
 
 #[test]
-fn the_larger_role_serves_whatever_roles_the_profile_gives_its_turns() {
+fn the_larger_role_takes_precedence_over_turn_roles_of_the_profile() {
     let mut spec = governed(|decision| escalates(decision, 1, false));
     spec.root.profile.roles.after_calls = Some(Role::ROUTER);
     let mut run = Script::start(spec);
@@ -61,7 +61,7 @@ fn the_larger_role_serves_whatever_roles_the_profile_gives_its_turns() {
 }
 
 #[test]
-fn a_call_that_succeeds_ends_the_row() {
+fn a_successful_call_resets_the_failure_count() {
     let mut run = start(2, false, nothing);
     for _ in 0..3 {
         fail_turn(&mut run);
@@ -72,7 +72,7 @@ fn a_call_that_succeeds_ends_the_row() {
 }
 
 #[test]
-fn a_turn_of_which_one_call_succeeds_is_no_failure() {
+fn a_turn_with_one_successful_call_is_not_a_failure() {
     let mut run = start(1, false, nothing);
     run.reply(calls_to(&[READ, NOTE])).allow();
     run.finish(0, failed("no such file")).finish(1, done("1"));
@@ -80,7 +80,7 @@ fn a_turn_of_which_one_call_succeeds_is_no_failure() {
 }
 
 #[test]
-fn a_draft_that_stands_ends_the_row() {
+fn an_accepted_draft_resets_the_failure_count() {
     let mut run = start(2, false, checks);
     fail_turn(&mut run);
     run.reply(says("Blue.")).steer("And green?");
@@ -90,7 +90,7 @@ fn a_draft_that_stands_ends_the_row() {
 }
 
 #[test]
-fn a_limit_ends_the_run_in_its_own_way_whatever_failed() {
+fn a_limit_ends_the_run_with_its_own_reason_despite_failures() {
     let mut spec = governed(|decision| {
         escalates(decision, 1, true);
         decision.escalation.as_mut().unwrap().role = None;
@@ -104,7 +104,7 @@ fn a_limit_ends_the_run_in_its_own_way_whatever_failed() {
 }
 
 #[test]
-fn a_call_that_was_denied_is_no_failure_of_the_model() {
+fn a_denied_call_is_not_a_failure_of_the_model() {
     let mut run = start(1, false, nothing);
     run.reply(calls_to(&[READ]))
         .vet([neuraxis_core::Vetting::deny("not here")]);
@@ -112,7 +112,7 @@ fn a_call_that_was_denied_is_no_failure_of_the_model() {
 }
 
 #[test]
-fn a_model_that_fails_hands_its_turn_over_and_then_a_person_is_asked() {
+fn a_failing_model_escalates_to_the_larger_role_and_then_to_the_user() {
     let mut run = start(2, true, nothing);
     let error = || LlmError::new(LlmErrorKind::Connection, "no");
     run.fail_model_with(error(), 1, NextAttempt::Follows);
@@ -136,7 +136,7 @@ fn a_model_that_fails_hands_its_turn_over_and_then_a_person_is_asked() {
 }
 
 #[test]
-fn without_a_person_to_ask_the_run_fails_as_it_would() {
+fn without_escalation_to_the_user_the_run_fails() {
     let mut run = start(1, false, nothing);
     run.fail_for(LlmErrorKind::Connection);
     assert_eq!(run.model_call().role, Role::CODING);
@@ -145,7 +145,7 @@ fn without_a_person_to_ask_the_run_fails_as_it_would() {
 }
 
 #[test]
-fn a_draft_that_was_turned_down_is_answered_again_by_the_larger_role() {
+fn a_rejected_draft_is_answered_again_by_the_larger_role() {
     let mut run = start(1, true, checks);
     run.reply(says("Blue.")).reply(says("Red."));
     assert_eq!(
@@ -169,7 +169,7 @@ fn a_draft_that_was_turned_down_is_answered_again_by_the_larger_role() {
 }
 
 #[test]
-fn drafts_turned_down_again_and_again_end_with_a_question_to_the_person() {
+fn repeatedly_rejected_drafts_end_with_a_question_to_the_user() {
     let mut run = start(1, true, checks);
     run.reply(says("Blue.")).reply(says("Red."));
     run.reply(says("Green.")).reply(says("Yellow."));

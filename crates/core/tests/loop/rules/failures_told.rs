@@ -31,7 +31,7 @@ fn two_failed() -> Script {
 }
 
 #[test]
-fn tools_that_failed_last_turn_and_were_not_tried_again_are_logged() {
+fn tools_that_failed_last_turn_and_were_not_retried_are_logged() {
     let mut run = two_failed();
     run.reply(another_call_to(READ, 2));
     assert_eq!(run.just_recorded(), ["llm_call", "warning"]);
@@ -46,7 +46,7 @@ fn tools_that_failed_last_turn_and_were_not_tried_again_are_logged() {
 }
 
 #[test]
-fn a_tool_that_was_tried_again_is_not_logged_and_each_failure_once() {
+fn a_tool_that_was_retried_is_not_logged() {
     let mut run = two_failed();
     run.reply(calls_to(&[SEND, READ]));
     assert_eq!(warnings(&run), [""; 0]);
@@ -56,7 +56,7 @@ fn a_tool_that_was_tried_again_is_not_logged_and_each_failure_once() {
 }
 
 #[test]
-fn a_call_that_was_kept_from_running_is_no_tool_that_failed() {
+fn a_call_that_was_not_run_does_not_count_as_a_failed_tool() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND]))
         .vet([denies()])
@@ -65,7 +65,7 @@ fn a_call_that_was_kept_from_running_is_no_tool_that_failed() {
 }
 
 #[test]
-fn an_attempt_that_was_lost_makes_the_sum_a_lower_bound() {
+fn a_lost_attempt_makes_the_sum_a_lower_bound() {
     let mut run = Script::start(spec());
     run.resume().reply(says("Blue."));
     let total = run.outcome().usage.total;
@@ -80,7 +80,7 @@ fn an_attempt_that_was_lost_makes_the_sum_a_lower_bound() {
 }
 
 #[test]
-fn a_failed_attempt_counts_what_it_says_or_is_unknown_where_tokens_may_have_been_used() {
+fn a_failed_attempt_counts_reported_tokens_or_is_unknown_if_some_may_be_used() {
     let labels = [
         (
             LlmError::new(LlmErrorKind::Timeout, "slow"),
@@ -108,14 +108,14 @@ fn a_failed_attempt_counts_what_it_says_or_is_unknown_where_tokens_may_have_been
 }
 
 #[test]
-fn a_call_that_was_cancelled_under_way_is_unknown() {
+fn the_usage_of_a_call_cancelled_in_flight_is_unknown() {
     let mut run = Script::start(spec());
     run.cancel();
     assert_eq!(run.outcome().usage.total, Usage::UNKNOWN);
 }
 
 #[test]
-fn estimated_counts_stay_estimated_and_all_six_add_up_per_role() {
+fn estimated_counts_stay_estimated_and_all_counts_add_up_per_role() {
     let six = |n| Usage {
         prompt: TokenCount::estimated(n),
         completion: TokenCount::measured(n + 1),

@@ -18,7 +18,7 @@ fn gathering() -> RunSpec {
 }
 
 #[test]
-fn the_router_is_asked_first_unstreamed_and_offered_the_one_tool() {
+fn the_router_is_called_first_unstreamed_and_with_only_one_tool() {
     let run = Script::start(gathering());
     let call = run.model_call();
     assert_eq!((call.purpose, &call.role), (Purpose::Gather, &Role::ROUTER));
@@ -34,7 +34,7 @@ fn the_router_is_asked_first_unstreamed_and_offered_the_one_tool() {
 }
 
 #[test]
-fn the_text_of_the_router_is_dropped_and_its_first_call_kept() {
+fn the_text_of_the_router_is_dropped_and_its_first_call_is_kept() {
     let mut run = Script::start(gathering());
     run.reply(calls(
         "I'd say:",
@@ -50,7 +50,7 @@ fn the_text_of_the_router_is_dropped_and_its_first_call_kept() {
 }
 
 #[test]
-fn a_router_that_makes_no_call_gets_one_added_by_policy() {
+fn policy_adds_a_call_if_the_router_makes_none() {
     let mut run = Script::start(gathering());
     run.reply(says("No need to look.")).allow();
     assert_eq!(run.started(0).origin, Origin::Policy);
@@ -61,7 +61,7 @@ fn a_router_that_makes_no_call_gets_one_added_by_policy() {
 }
 
 #[test]
-fn the_call_of_a_router_whose_reply_was_cut_off_is_not_run_but_that_of_policy_is() {
+fn a_truncated_router_call_is_replaced_by_the_one_from_policy() {
     let mut run = Script::start(gathering());
     let cut = calls("", &[(READ, r#"{"path":"etc"}"#)]);
     run.reply(ended(cut, ReplyFinish::Length)).allow();
@@ -70,7 +70,7 @@ fn the_call_of_a_router_whose_reply_was_cut_off_is_not_run_but_that_of_policy_is
 }
 
 #[test]
-fn a_router_that_fails_does_not_keep_the_run_from_gathering() {
+fn a_failing_router_does_not_prevent_gathering() {
     let mut run = Script::start(gathering());
     run.fail_model(1, NextAttempt::Follows);
     run.fail_model(2, NextAttempt::None);
@@ -81,7 +81,7 @@ fn a_router_that_fails_does_not_keep_the_run_from_gathering() {
 }
 
 #[test]
-fn the_agents_own_role_then_answers_without_tools() {
+fn the_role_of_the_agent_then_answers_without_tools() {
     let mut run = Script::start(gathering());
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     let call = run.model_call();
@@ -98,7 +98,7 @@ fn the_agents_own_role_then_answers_without_tools() {
 }
 
 #[test]
-fn a_call_in_an_answer_that_was_offered_no_tools_is_not_run() {
+fn a_tool_call_in_an_answer_without_tools_is_not_run() {
     let mut run = Script::start(gathering());
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     run.reply(calls("", &[(SEND, r#"{"to":"all"}"#)]));
@@ -113,7 +113,7 @@ fn a_call_in_an_answer_that_was_offered_no_tools_is_not_run() {
 }
 
 #[test]
-fn gathering_that_is_refused_is_told_to_the_agent_that_answers() {
+fn a_denied_gathering_call_is_reported_to_the_answering_agent() {
     let mut run = Script::start(gathering());
     run.reply(calls_to(&[READ])).vet([denies()]);
     assert_eq!(

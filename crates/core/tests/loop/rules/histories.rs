@@ -62,7 +62,7 @@ fn repairs(run: &Script) -> Vec<String> {
 }
 
 #[test]
-fn a_history_that_arrives_broken_is_repaired_before_it_is_sent_and_that_is_a_record() {
+fn a_broken_history_is_repaired_before_it_is_sent_and_the_repair_is_recorded() {
     let run = Script::start_after(spec(), broken());
     assert_eq!(run.just_recorded(), ["run_started", "history_repaired"]);
     assert_eq!(repairs(&run).len(), 6, "{:#?}", repairs(&run));
@@ -75,7 +75,7 @@ fn a_history_that_arrives_broken_is_repaired_before_it_is_sent_and_that_is_a_rec
 }
 
 #[test]
-fn the_same_history_is_repaired_the_same_way_every_time() {
+fn the_same_history_is_always_repaired_the_same_way() {
     let first = Script::start_after(spec(), broken());
     let second = Script::start_after(spec(), broken());
     assert_eq!(to_lines(&first.records), to_lines(&second.records));
@@ -83,7 +83,7 @@ fn the_same_history_is_repaired_the_same_way_every_time() {
 }
 
 #[test]
-fn what_goes_on_from_a_repaired_history_needs_no_repair() {
+fn a_history_that_continues_a_repaired_one_needs_no_repair() {
     let mut run = Script::start_after(spec(), broken());
     run.reply(says("Blue."));
     let later = continued_history(&broken(), &run.records);
@@ -92,7 +92,7 @@ fn what_goes_on_from_a_repaired_history_needs_no_repair() {
 }
 
 #[test]
-fn a_whole_history_is_left_as_it_is() {
+fn a_complete_history_is_unchanged() {
     let whole = history(vec![
         Message::user("Hi."),
         called(&["a", "b"]),
@@ -123,7 +123,7 @@ fn long_run() -> Script {
 }
 
 #[test]
-fn what_is_not_kept_leaves_its_summary_in_later_history() {
+fn a_result_that_is_not_kept_leaves_its_summary_in_later_history() {
     let run = long_run();
     let later = continued_history(&Transcript::default(), &run.records);
     assert_eq!(run.tree.messages()[2].text(), "[1,2,3]");
@@ -133,7 +133,7 @@ fn what_is_not_kept_leaves_its_summary_in_later_history() {
 }
 
 #[test]
-fn the_system_prompt_of_an_agent_is_no_part_of_its_history() {
+fn the_system_prompt_of_an_agent_is_not_part_of_its_history() {
     let mut spec = spec();
     spec.root.system_prompt = Some("Be brief.".into());
     let mut run = Script::start(spec.clone());
@@ -150,7 +150,7 @@ fn the_system_prompt_of_an_agent_is_no_part_of_its_history() {
 }
 
 #[test]
-fn a_log_that_breaks_off_anywhere_still_gives_a_history_to_go_on_from() {
+fn a_log_truncated_anywhere_still_gives_a_history_to_continue_from() {
     let run = long_run();
     for end in 1..=run.records.len() {
         let later = continued_history(&Transcript::default(), &run.records[..end]);
@@ -168,7 +168,7 @@ fn a_log_that_breaks_off_anywhere_still_gives_a_history_to_go_on_from() {
 }
 
 #[test]
-fn a_fork_has_the_history_as_it_was_at_the_end_of_that_turn() {
+fn a_fork_has_the_history_at_the_end_of_the_given_turn() {
     let run = long_run();
     let at = |turn: u32| forked_history(&Transcript::default(), &run.records, Turn(turn));
     assert_eq!(at(0).messages(), &run.tree.messages()[..1]);
@@ -184,7 +184,7 @@ fn a_fork_has_the_history_as_it_was_at_the_end_of_that_turn() {
 }
 
 #[test]
-fn a_fork_has_what_no_model_heard_of_its_turn_and_not_of_a_later_one() {
+fn a_fork_includes_unread_messages_of_its_turn_but_not_of_later_ones() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     run.steer("In German.").cancel();
@@ -195,7 +195,7 @@ fn a_fork_has_what_no_model_heard_of_its_turn_and_not_of_a_later_one() {
 }
 
 #[test]
-fn a_fork_leaves_out_what_a_limit_made_of_the_turn() {
+fn a_fork_leaves_out_what_a_limit_added_to_the_turn() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls("One.", &[(READ, "{}")]))
         .allow()
@@ -208,7 +208,7 @@ fn a_fork_leaves_out_what_a_limit_made_of_the_turn() {
 }
 
 #[test]
-fn a_fork_has_the_answer_that_came_when_time_was_nearly_up() {
+fn a_fork_includes_an_answer_that_arrived_near_the_deadline() {
     let mut spec = spec();
     spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
     let mut run = Script::start(spec);
@@ -219,7 +219,7 @@ fn a_fork_has_the_answer_that_came_when_time_was_nearly_up() {
 }
 
 #[test]
-fn a_fork_knows_what_a_person_is_still_asked_about_as_not_run_and_what_other_calls_brought() {
+fn a_fork_marks_undecided_calls_as_not_run_and_keeps_other_results() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, SEND, SEND]))
         .vet([reads(), asks(), asks()])
@@ -232,7 +232,7 @@ fn a_fork_knows_what_a_person_is_still_asked_about_as_not_run_and_what_other_cal
 }
 
 #[test]
-fn a_fork_is_not_confused_by_agents_at_work() {
+fn a_fork_ignores_the_records_of_sub_agents() {
     let mut run = Script::start(researching());
     run.reply(research(&["a"])).allow();
     run.reply_as(1, calls_to(&[READ]))
@@ -247,7 +247,7 @@ fn a_fork_is_not_confused_by_agents_at_work() {
 }
 
 #[test]
-fn a_failed_run_leaves_a_history_to_go_on_from() {
+fn a_failed_run_leaves_a_history_to_continue_from() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     run.fail_model(1, NextAttempt::None);

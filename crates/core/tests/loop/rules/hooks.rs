@@ -53,7 +53,7 @@ fn assert_restores(run: &Script) {
 }
 
 #[test]
-fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
+fn each_hook_is_consulted_at_its_point_with_its_subject() {
     for (hook, run) in at_each_hook() {
         assert!(
             matches!(&run.step.effects[..], [Effect::Consult(consult)] if consult.hook == hook),
@@ -81,7 +81,7 @@ fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
 }
 
 #[test]
-fn a_hook_that_the_profile_does_not_name_is_not_asked() {
+fn a_hook_the_profile_does_not_name_is_not_consulted() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ]))
         .allow()
@@ -95,7 +95,7 @@ fn a_hook_that_the_profile_does_not_name_is_not_asked() {
 }
 
 #[test]
-fn with_continue_the_loop_goes_on_as_if_nobody_had_been_asked() {
+fn continue_advice_changes_nothing() {
     for (hook, mut run) in at_each_hook() {
         run.advise(Advice::Continue);
         assert_eq!(run.just_recorded(), ["advised"]);
@@ -110,7 +110,7 @@ fn with_continue_the_loop_goes_on_as_if_nobody_had_been_asked() {
 }
 
 #[test]
-fn with_stop_the_run_ends_well_and_its_text_is_kept() {
+fn stop_advice_ends_the_run_as_done_and_keeps_its_text() {
     for (hook, mut run) in at_each_hook() {
         run.advise(stop());
         assert_eq!(run.outcome().content, "One.", "{hook:?}");
@@ -122,7 +122,7 @@ fn with_stop_the_run_ends_well_and_its_text_is_kept() {
 }
 
 #[test]
-fn calls_that_a_hook_keeps_from_being_processed_say_so() {
+fn calls_stopped_by_a_hook_say_that_they_were_not_run() {
     let [_, _, (_, mut run)] = at_each_hook();
     run.advise(stop());
     assert_eq!(
@@ -135,7 +135,7 @@ fn calls_that_a_hook_keeps_from_being_processed_say_so() {
 }
 
 #[test]
-fn an_offer_narrows_the_tools_of_that_turn_alone() {
+fn an_offer_narrows_the_tools_of_that_turn_only() {
     let mut run = Script::start(hooked(&[Hook::ToolsSelected]));
     run.advise(offer(&[READ]));
     let tools = &run.model_call().request.tools;
@@ -159,7 +159,7 @@ fn tools_in_all() -> usize {
 }
 
 #[test]
-fn calls_that_were_all_refused_are_not_asked_about() {
+fn the_hook_is_not_consulted_about_calls_that_were_all_refused() {
     let mut run = Script::start(hooked(&[Hook::ToolsSelected, Hook::ProcessCalls]));
     run.advise(offer(&[READ])).reply(calls_to(&[SEND]));
     assert_eq!(run.just_recorded(), ["llm_call", "tool_result"]);
@@ -175,7 +175,7 @@ fn calls_that_were_all_refused_are_not_asked_about() {
 }
 
 #[test]
-fn an_unknown_tool_gets_its_error_although_tools_were_narrowed() {
+fn an_unknown_tool_gets_its_error_even_if_tools_were_narrowed() {
     let mut run = Script::start(hooked(&[Hook::ToolsSelected]));
     run.advise(offer(&[READ]))
         .reply(calls_to(&["reed_file"]))
@@ -184,7 +184,7 @@ fn an_unknown_tool_gets_its_error_although_tools_were_narrowed() {
 }
 
 #[test]
-fn an_offer_is_no_advice_for_the_other_hooks() {
+fn an_offer_is_not_valid_advice_for_other_hooks() {
     for (hook, mut run) in at_each_hook() {
         let effect = run.consulted().effect_id;
         let advised = run.advised(offer(&[READ]));
@@ -197,7 +197,7 @@ fn an_offer_is_no_advice_for_the_other_hooks() {
 }
 
 #[test]
-fn advice_that_comes_twice_or_to_nobody_changes_nothing() {
+fn repeated_advice_changes_nothing_and_unrequested_advice_is_refused() {
     for (_, mut run) in at_each_hook() {
         let advised = run.advised(Advice::Continue);
         run.send(advised.clone()).send_in_vain(advised);
@@ -212,7 +212,7 @@ fn advice_that_comes_twice_or_to_nobody_changes_nothing() {
 }
 
 #[test]
-fn a_question_to_a_hook_is_put_again_after_a_crash() {
+fn a_hook_is_consulted_again_after_a_crash() {
     for (_, mut run) in at_each_hook() {
         let asked = run.consulted().clone();
         run.resume();
@@ -224,7 +224,7 @@ fn a_question_to_a_hook_is_put_again_after_a_crash() {
 }
 
 #[test]
-fn cancelled_while_a_hook_thinks_the_run_ends_with_a_valid_history() {
+fn a_run_cancelled_while_a_hook_is_pending_ends_with_a_valid_history() {
     for (_, mut run) in at_each_hook() {
         run.cancel();
         assert_eq!(run.outcome().finish_reason, FinishReason::Cancelled);
@@ -237,7 +237,7 @@ fn cancelled_while_a_hook_thinks_the_run_ends_with_a_valid_history() {
 }
 
 #[test]
-fn time_does_not_wait_for_a_hook() {
+fn the_deadline_does_not_wait_for_a_hook() {
     for hook in [Hook::ToolsSelected, Hook::Progress, Hook::ProcessCalls] {
         for end in [8_000, 10_000] {
             let mut spec = hooked(&[hook]);
@@ -264,7 +264,7 @@ fn time_does_not_wait_for_a_hook() {
 }
 
 #[test]
-fn a_message_for_a_run_whose_hook_thinks_joins_in_its_turn() {
+fn a_message_sent_while_a_hook_is_pending_is_recorded() {
     for (_, mut run) in at_each_hook() {
         run.steer("Quick.");
         assert_eq!(run.just_recorded(), ["steered"]);
@@ -275,7 +275,7 @@ fn a_message_for_a_run_whose_hook_thinks_joins_in_its_turn() {
 }
 
 #[test]
-fn a_budget_that_would_not_last_ends_the_run_after_the_advice_too() {
+fn an_insufficient_budget_also_ends_the_run_after_advice() {
     let mut spec = hooked(&[Hook::ToolsSelected]);
     spec.root.limits.max_tokens = Some(10);
     let mut run = Script::start(spec);
@@ -289,7 +289,7 @@ fn a_budget_that_would_not_last_ends_the_run_after_the_advice_too() {
 }
 
 #[test]
-fn the_hooks_of_a_sub_agent_are_asked_about_it() {
+fn the_hooks_of_a_sub_agent_are_consulted_about_it() {
     let mut spec = researching();
     researcher(&mut spec).profile.hooks = vec![Hook::ProcessCalls];
     let mut run = Script::start(spec);
@@ -309,7 +309,7 @@ fn amend(text: &str, note: &str) -> Advice {
 }
 
 #[test]
-fn what_changes_a_request_is_sent_and_the_hook_is_not_asked_about_it_again() {
+fn an_amended_request_is_sent_and_its_hook_is_not_consulted_again() {
     let mut run = Script::start(hooked(&[Hook::Request]));
     run.advise(amend("Is it red?", "Be kind."));
     let sent = |run: &Script| {
@@ -332,7 +332,7 @@ fn what_changes_a_request_is_sent_and_the_hook_is_not_asked_about_it_again() {
 }
 
 #[test]
-fn a_last_answer_is_the_first_request_where_none_was_sent_before_it() {
+fn a_last_answer_is_the_first_request_if_none_was_sent_before() {
     let mut spec = hooked(&[Hook::Request]);
     spec.root.limits.deadline = Some(Duration::from_secs(10));
     let mut run = Script::start(spec);
@@ -361,7 +361,7 @@ fn a_refused_request_ends_the_run_with_the_reply_and_without_a_model() {
 }
 
 #[test]
-fn advice_about_requests_is_taken_at_no_other_point() {
+fn request_advice_is_refused_at_every_other_hook() {
     for (hook, mut run) in at_each_hook() {
         let refused = Advice::Refuse {
             reply: "No.".to_owned(),

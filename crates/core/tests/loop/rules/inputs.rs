@@ -46,7 +46,7 @@ fn at_a_tool() -> (Script, Vec<Input>) {
 }
 
 #[test]
-fn an_answer_given_twice_changes_nothing_the_second_time() {
+fn a_repeated_answer_changes_nothing() {
     let (mut run, answers) = at_a_tool();
     run.send(answers[2].clone());
     for answer in answers {
@@ -55,7 +55,7 @@ fn an_answer_given_twice_changes_nothing_the_second_time() {
 }
 
 #[test]
-fn a_decision_given_twice_changes_nothing_the_second_time() {
+fn a_repeated_decision_changes_nothing() {
     let (mut run, _) = at_a_tool();
     let decided = run.decided(approve());
     run.send(decided.clone());
@@ -63,7 +63,7 @@ fn a_decision_given_twice_changes_nothing_the_second_time() {
 }
 
 #[test]
-fn a_failed_attempt_reported_twice_changes_nothing_the_second_time() {
+fn a_repeated_report_of_a_failed_attempt_changes_nothing() {
     let mut run = Script::start(spec());
     run.fail_model(1, NextAttempt::Follows);
     let Some(again) = run.records.last().unwrap().cause() else {
@@ -73,7 +73,7 @@ fn a_failed_attempt_reported_twice_changes_nothing_the_second_time() {
 }
 
 #[test]
-fn an_answer_to_an_effect_that_was_never_asked_for_is_refused() {
+fn an_answer_to_an_effect_that_was_never_requested_is_refused() {
     let (mut run, answers) = at_a_tool();
     for effect in [
         never_asked(0),
@@ -127,7 +127,7 @@ fn verdicts_that_do_not_match_the_calls_are_refused() {
 }
 
 #[test]
-fn active_time_cannot_go_backwards() {
+fn active_time_cannot_decrease() {
     let mut run = Script::start(spec());
     run.at(100).reply(calls_to(&[READ]));
     let vetted = run.vetted([reads()]);
@@ -136,14 +136,14 @@ fn active_time_cannot_go_backwards() {
 }
 
 #[test]
-fn an_input_in_vain_does_not_move_the_clock() {
+fn an_ignored_input_does_not_advance_the_clock() {
     let mut run = Script::start(spec());
     run.at(500).send_in_vain(Input::TimePassed);
     run.at(400).reply(says("Blue."));
 }
 
 #[test]
-fn after_its_end_a_run_takes_nothing() {
+fn a_run_that_has_ended_accepts_no_input() {
     let (mut run, answers) = at_a_tool();
     run.cancel();
     let ended = run.tree.clone();
@@ -157,7 +157,7 @@ fn after_its_end_a_run_takes_nothing() {
 }
 
 #[test]
-fn times_finer_than_a_millisecond_are_cut_so_that_a_log_gives_back_the_same_run() {
+fn times_finer_than_a_millisecond_are_truncated_for_replay() {
     let fine = Stamp::new(
         Timestamp::UNIX_EPOCH + Duration::from_micros(1_500),
         Duration::from_nanos(2_000_001),
@@ -167,7 +167,7 @@ fn times_finer_than_a_millisecond_are_cut_so_that_a_log_gives_back_the_same_run(
 }
 
 #[test]
-fn a_run_is_plain_data_that_survives_being_written_and_read() {
+fn a_run_is_plain_data_that_round_trips() {
     let (run, _) = at_a_tool();
     let text = serde_json::to_string(&run.tree).unwrap();
     let read: RunTree = serde_json::from_str(&text).unwrap();

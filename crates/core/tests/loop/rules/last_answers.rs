@@ -35,7 +35,7 @@ fn last_call(run: &Script) -> &LlmCall {
 }
 
 #[test]
-fn the_limit_is_recorded_with_the_turns_and_the_text_so_far_after_the_results() {
+fn the_turn_limit_is_recorded_with_turns_and_text_after_the_results() {
     let run = at_the_limit();
     assert_eq!(
         run.just_recorded(),
@@ -59,7 +59,7 @@ fn the_limit_is_recorded_with_the_turns_and_the_text_so_far_after_the_results() 
 }
 
 #[test]
-fn the_prompt_is_a_system_message_word_for_word_as_required() {
+fn the_turn_limit_prompt_is_a_system_message_with_the_exact_text() {
     let run = at_the_limit();
     let text = "You have reached the maximum number of turns. Please provide an answer based on the \
                 information you have gathered so far.";
@@ -79,7 +79,7 @@ fn the_last_answer_keeps_the_tool_definitions_but_may_not_call_them() {
 }
 
 #[test]
-fn the_last_answer_is_on_record_and_no_turn_and_ends_the_run_as_final_with_its_text() {
+fn the_last_answer_is_recorded_counts_as_no_turn_and_ends_the_run() {
     let mut run = at_the_limit();
     run.reply(says("All is well."));
     assert_eq!(run.just_recorded(), ["llm_call", "final"]);
@@ -107,7 +107,7 @@ fn an_answer_in_the_last_turn_needs_no_last_answer() {
 }
 
 #[test]
-fn the_default_is_ten_turns() {
+fn the_default_limit_is_ten_turns() {
     let mut run = Script::start(spec());
     for turn in 0..10 {
         assert_eq!(run.model_call().purpose, Purpose::Turn);
@@ -119,7 +119,7 @@ fn the_default_is_ten_turns() {
 }
 
 #[test]
-fn calls_beside_the_text_of_the_last_answer_are_dropped() {
+fn calls_next_to_the_text_of_a_last_answer_are_dropped() {
     let mut run = at_the_limit();
     run.reply(calls("All is well.", &[(SEND, "{}")]));
     assert_eq!(run.just_recorded(), ["llm_call", "final"]);
@@ -128,7 +128,7 @@ fn calls_beside_the_text_of_the_last_answer_are_dropped() {
 }
 
 #[test]
-fn a_last_answer_of_nothing_but_calls_is_asked_for_once_more_without_tools() {
+fn a_last_answer_with_only_calls_is_requested_again_without_tools() {
     for useless in [calls_to(&[READ]), markup()] {
         let mut run = at_the_limit();
         let sent = run.model_call().request.messages.clone();
@@ -209,7 +209,7 @@ fn a_retry_cycle_completes_before_the_limit_ends_the_run() {
 }
 
 #[test]
-fn the_text_so_far_is_all_that_was_said_on_the_way() {
+fn the_text_so_far_contains_the_text_of_all_turns() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(2)));
     run.reply(calls("First.", &[(READ, "{}")])).allow();
     run.finish(0, done("1"));
@@ -235,7 +235,7 @@ fn a_profile_may_end_at_the_limit_with_the_text_so_far_instead() {
 }
 
 #[test]
-fn a_gathering_run_shows_no_tools_in_its_last_answer_either() {
+fn a_gathering_run_offers_no_tools_in_its_last_answer() {
     let mut spec = spec_with_limits(|limits| limits.max_turns = Some(1));
     spec.root.profile.opening = Opening::Gather {
         role: Role::ROUTER,

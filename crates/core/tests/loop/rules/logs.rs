@@ -36,7 +36,7 @@ fn gathering() -> RunSpec {
 }
 
 #[test]
-fn each_step_opens_with_its_cause_which_alone_says_how_long_the_run_was_active() {
+fn each_step_starts_with_its_cause_which_alone_has_the_active_time() {
     let mut run = Script::start(spec());
     assert_eq!(run.step.records[0].active_ms, Some(0));
     run.at(120).reply(calls_to(&[READ, READ]));
@@ -53,7 +53,7 @@ fn each_step_opens_with_its_cause_which_alone_says_how_long_the_run_was_active()
 }
 
 #[test]
-fn a_decision_of_governance_stands_right_after_the_start() {
+fn a_policy_decision_directly_follows_the_start() {
     let mut spec = spec();
     let hash = ContentHash::of(b"policy");
     spec.decision =
@@ -64,7 +64,7 @@ fn a_decision_of_governance_stands_right_after_the_start() {
 }
 
 #[test]
-fn a_model_calls_record_holds_what_is_new_and_the_digest_of_what_was_sent_before() {
+fn a_model_call_record_holds_new_messages_and_the_digest_of_earlier_ones() {
     let history: Transcript = [Message::user("Hi."), Message::assistant("Hello.")]
         .into_iter()
         .collect();
@@ -82,7 +82,7 @@ fn a_model_calls_record_holds_what_is_new_and_the_digest_of_what_was_sent_before
 }
 
 #[test]
-fn the_digest_is_of_what_was_sent_even_where_the_opening_failed() {
+fn the_digest_covers_what_was_sent_even_if_the_opening_failed() {
     let mut run = Script::start(gathering());
     run.fail_model(1, NextAttempt::None)
         .allow()
@@ -100,7 +100,7 @@ fn the_digest_is_of_what_was_sent_even_where_the_opening_failed() {
 }
 
 #[test]
-fn values_with_space_around_them_come_back_as_they_were() {
+fn values_with_surrounding_whitespace_round_trip_unchanged() {
     for value in [" 42 ", "\t[1, 2]\t", "{\"a\": 1} ", "\"x\"\n"] {
         let mut run = Script::start(spec());
         let mut raw = done("null");
@@ -113,7 +113,7 @@ fn values_with_space_around_them_come_back_as_they_were() {
 }
 
 #[test]
-fn the_record_of_a_result_holds_all_that_its_tool_said() {
+fn a_tool_result_record_holds_the_complete_tool_output() {
     let mut run = Script::start(spec());
     let mut said = done("[1,2]");
     said.output.metadata = Some(JsonText::from_text(r#"{"source":"cache"}"#));
@@ -134,7 +134,7 @@ fn the_record_of_a_result_holds_all_that_its_tool_said() {
 }
 
 #[test]
-fn metadata_of_null_comes_back_to_the_same_bytes() {
+fn null_metadata_round_trips_to_the_same_bytes() {
     let mut run = Script::start(spec());
     let mut raw = done("null");
     raw.output.metadata = Some(JsonText::from_text("null"));
@@ -144,7 +144,7 @@ fn metadata_of_null_comes_back_to_the_same_bytes() {
 }
 
 #[test]
-fn a_message_that_steered_the_run_into_its_limit_is_told_in_its_place() {
+fn a_steered_message_at_the_turn_limit_appears_at_its_position() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls_to(&[READ])).allow().steer("Quick.");
     run.finish(0, done("1"));
@@ -154,7 +154,7 @@ fn a_message_that_steered_the_run_into_its_limit_is_told_in_its_place() {
 }
 
 #[test]
-fn a_message_that_steered_the_run_is_told_even_if_no_model_call_succeeds_any_more() {
+fn a_steered_message_is_logged_even_if_no_later_model_call_succeeds() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().steer("Quick.");
     run.finish(0, done("1")).fail_model(1, NextAttempt::None);
@@ -165,7 +165,7 @@ fn a_message_that_steered_the_run_is_told_even_if_no_model_call_succeeds_any_mor
 }
 
 #[test]
-fn a_message_that_steered_the_opening_is_told_even_if_that_failed() {
+fn a_message_that_steered_the_opening_is_logged_even_if_the_opening_failed() {
     let mut run = Script::start(gathering());
     run.steer("Quick.").fail_model(1, NextAttempt::None).allow();
     run.finish(0, done("1")).reply(says("All is well."));
@@ -173,7 +173,7 @@ fn a_message_that_steered_the_opening_is_told_even_if_that_failed() {
 }
 
 #[test]
-fn a_log_is_not_taken_for_that_of_another_history() {
+fn a_log_is_not_restored_with_another_history() {
     let run = Script::start(spec());
     let other: Transcript = [Message::user("Hi.")].into_iter().collect();
     let error = RunTree::restore(other, &run.records).unwrap_err();
@@ -181,7 +181,7 @@ fn a_log_is_not_taken_for_that_of_another_history() {
 }
 
 #[test]
-fn a_log_without_its_beginning_is_refused() {
+fn a_log_without_its_start_is_refused() {
     let mut run = Script::start(spec());
     run.reply(says("Blue."));
     for records in [&run.records[1..], &[]] {
@@ -191,7 +191,7 @@ fn a_log_without_its_beginning_is_refused() {
 }
 
 #[test]
-fn a_log_that_was_tampered_with_is_refused_at_the_place() {
+fn a_log_with_a_modified_record_is_refused_at_that_record() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     run.reply(says("Blue."));
@@ -209,7 +209,7 @@ fn a_log_that_was_tampered_with_is_refused_at_the_place() {
 }
 
 #[test]
-fn a_log_that_lacks_a_record_in_the_middle_is_refused() {
+fn a_log_with_a_missing_record_is_refused() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     for missing in 1..run.records.len() - 1 {
@@ -220,7 +220,7 @@ fn a_log_that_lacks_a_record_in_the_middle_is_refused() {
 }
 
 #[test]
-fn a_log_of_other_rules_is_not_replayed_step_by_step() {
+fn a_log_of_another_rules_version_is_not_replayed() {
     let run = Script::start(spec());
     let line = run.records[0].to_json();
     let other = line.replace(r#""loop_version":4"#, r#""loop_version":99"#);
@@ -229,7 +229,7 @@ fn a_log_of_other_rules_is_not_replayed_step_by_step() {
 }
 
 #[test]
-fn a_line_that_is_no_record_is_refused_with_a_reason() {
+fn a_line_that_is_not_a_record_is_refused_with_a_reason() {
     for (line, reason) in [
         ("", "EOF"),
         ("{\"seq\":1}", "missing field"),
@@ -261,7 +261,7 @@ fn an_empty_prefix_has_no_messages_and_no_hash() {
 }
 
 #[test]
-fn the_driver_may_hand_over_durations_finer_than_a_log_keeps() {
+fn durations_finer_than_the_log_resolution_are_accepted() {
     let mut run = Script::start(spec());
     let mut replied = run.replied(says("Blue."));
     if let Input::ModelReplied(replied) = &mut replied {

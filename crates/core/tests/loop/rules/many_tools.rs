@@ -41,7 +41,7 @@ fn of_log(run: &Script) -> Vec<String> {
 }
 
 #[test]
-fn what_was_found_joins_at_the_end_once_and_nothing_that_the_agent_does_not_have() {
+fn found_tools_are_appended_once_and_only_if_the_agent_has_them() {
     let mut run = Script::start(searching());
     assert_eq!(sent(&run), [READ, NOTE]);
     run.reply(calls_to(&[NOTE])).allow();
@@ -52,7 +52,7 @@ fn what_was_found_joins_at_the_end_once_and_nothing_that_the_agent_does_not_have
 }
 
 #[test]
-fn only_the_tool_that_finds_others_finds_any() {
+fn only_the_search_tool_can_add_tools() {
     let mut run = Script::start(searching());
     run.reply(calls_to(&[READ])).allow();
     run.finish(0, found(&[SEND]));
@@ -60,7 +60,7 @@ fn only_the_tool_that_finds_others_finds_any() {
 }
 
 #[test]
-fn a_tool_that_no_request_held_can_be_called_and_joins() {
+fn a_tool_not_in_the_request_can_be_called_and_is_added() {
     let mut run = Script::start(searching());
     run.reply(calls_to(&[PUT])).allow();
     run.finish(0, done("1"));
@@ -70,7 +70,7 @@ fn a_tool_that_no_request_held_can_be_called_and_joins() {
 }
 
 #[test]
-fn a_name_that_is_no_tool_joins_nothing_and_is_told_how_others_are_found() {
+fn an_unknown_name_adds_nothing_and_its_error_names_the_search_tool() {
     let mut run = Script::start(searching());
     run.reply(calls_to(&["reed_file"])).allow();
     assert_eq!(run.result(0).failure, Some(ToolFailure::UnknownTool));
@@ -79,7 +79,7 @@ fn a_name_that_is_no_tool_joins_nothing_and_is_told_how_others_are_found() {
 }
 
 #[test]
-fn a_hook_chooses_among_what_requests_hold_and_what_it_kept_off_does_not_join() {
+fn a_hook_chooses_among_requested_tools_and_a_tool_it_excluded_is_not_added() {
     let mut spec = searching();
     spec.root.profile.hooks = vec![Hook::ToolsSelected];
     let mut run = Script::start(spec);
@@ -92,7 +92,7 @@ fn a_hook_chooses_among_what_requests_hold_and_what_it_kept_off_does_not_join() 
 }
 
 #[test]
-fn what_has_no_room_does_not_join_and_can_be_called() {
+fn a_tool_that_does_not_fit_is_not_added_but_can_be_called() {
     let mut spec = searching();
     // Half of it has room for the two existing tools and one more.
     spec.root.context_tokens = Some(180);
@@ -122,7 +122,7 @@ fn sub_agents_search_their_own_tools() {
 }
 
 #[test]
-fn up_to_a_turn_the_log_says_what_requests_held_then() {
+fn the_log_shows_which_tools_requests_held_up_to_a_turn() {
     let mut run = Script::start(searching());
     run.reply(calls_to(&[NOTE])).allow();
     run.finish(0, found(&[PUT]));

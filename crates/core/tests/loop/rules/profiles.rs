@@ -36,7 +36,7 @@ fn assert_told(run: &Script) {
 }
 
 #[test]
-fn an_agent_that_is_to_deliver_through_a_tool_is_reminded_so_often() {
+fn an_agent_that_must_call_a_tool_is_reminded_a_limited_number_of_times() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.no_calls = NoCalls::Remind {
             prompt: "Call send_mail.".to_owned(),
@@ -62,7 +62,7 @@ fn an_agent_that_is_to_deliver_through_a_tool_is_reminded_so_often() {
 }
 
 #[test]
-fn nobody_is_reminded_to_call_a_tool_that_may_not_be_called() {
+fn no_reminder_is_sent_if_tools_may_not_be_called() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.offer = Offer::Never;
         profile.no_calls = NoCalls::Remind {
@@ -88,7 +88,7 @@ fn reminders_count_as_turns() {
 }
 
 #[test]
-fn tools_are_offered_always_never_or_in_the_first_turns() {
+fn tools_are_offered_always_never_or_only_in_the_first_turns() {
     let mut run = Script::start(spec_with_profile(|profile| profile.offer = Offer::Never));
     assert_eq!(run.model_call().request.tools.len(), 0);
     assert_eq!(run.model_call().request.tool_choice, ToolChoice::None);
@@ -113,7 +113,7 @@ fn tools_are_offered_always_never_or_in_the_first_turns() {
 }
 
 #[test]
-fn first_and_later_turns_may_have_roles_of_their_own() {
+fn first_and_later_turns_may_have_their_own_roles() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.roles.first = Some(Role::ROUTER);
         profile.roles.after_calls = Some(Role::CODING);
@@ -126,7 +126,7 @@ fn first_and_later_turns_may_have_roles_of_their_own() {
 }
 
 #[test]
-fn the_result_of_some_tools_is_the_answer() {
+fn the_result_of_a_stopping_tool_is_the_answer() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.stop_after = vec![SEND.parse().unwrap()];
     }));
@@ -140,7 +140,7 @@ fn the_result_of_some_tools_is_the_answer() {
 }
 
 #[test]
-fn a_failed_call_of_such_a_tool_ends_nothing() {
+fn a_failed_call_of_a_stopping_tool_does_not_end_the_run() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.stop_after = vec![SEND.parse().unwrap()];
     }));
@@ -151,7 +151,7 @@ fn a_failed_call_of_such_a_tool_ends_nothing() {
 }
 
 #[test]
-fn the_answer_of_a_sub_agent_can_be_the_answer_and_has_its_rule_like_any_result() {
+fn a_sub_agent_answer_can_be_the_answer_and_follows_result_rules() {
     let mut spec = researching();
     spec.root.profile.stop_after = vec![RESEARCH.parse().unwrap()];
     researcher(&mut spec).fan_out = None;
@@ -176,7 +176,7 @@ fn the_answer_of_a_sub_agent_can_be_the_answer_and_has_its_rule_like_any_result(
 }
 
 #[test]
-fn a_model_reads_a_long_result_in_part_and_the_record_holds_it_whole() {
+fn a_model_reads_part_of_a_long_result_and_the_record_holds_all_of_it() {
     let mut run = ruled(rule(READ, |rule| rule.max_chars = Some(4)));
     run.reply(calls_to(&[READ, NOTE])).allow();
     run.finish(0, done(r#""abcdefgh""#))
@@ -200,7 +200,7 @@ fn an_error_is_never_edited() {
 }
 
 #[test]
-fn a_rule_may_keep_a_result_out_of_later_history_or_in_it() {
+fn a_result_rule_may_keep_a_result_in_or_out_of_later_history() {
     let left = |keep: Option<Keep>, says: Keep| {
         let mut run = ruled(rule(READ, |rule| rule.keep = keep));
         let mut outcome = done("[1,2,3]");
@@ -223,7 +223,7 @@ fn says_blue() -> neuraxis_core::Reply {
 }
 
 #[test]
-fn a_rule_forces_the_choice_of_the_next_turn_and_tells_the_model_something() {
+fn a_result_rule_forces_the_next_tool_choice_and_adds_a_note() {
     let send = ToolChoice::Named(SEND.parse().unwrap());
     let mut run = ruled(rule(READ, |rule| {
         rule.then = Some(send.clone());
@@ -238,7 +238,7 @@ fn a_rule_forces_the_choice_of_the_next_turn_and_tells_the_model_something() {
 }
 
 #[test]
-fn lenient_arguments_are_put_right_before_they_are_checked_and_history_keeps_what_was_written() {
+fn lenient_arguments_are_corrected_before_the_check_but_not_in_the_history() {
     let written = "```json\n{\"path\":\"a\"}\n```";
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.arguments = Arguments::Lenient;
@@ -270,7 +270,7 @@ fn lenient_arguments_are_put_right_before_they_are_checked_and_history_keeps_wha
 }
 
 #[test]
-fn a_turn_that_brought_more_than_two_results_is_to_be_digested() {
+fn a_turn_with_more_than_two_results_is_followed_by_a_digest_prompt() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ]))
         .allow()
@@ -290,7 +290,7 @@ fn a_turn_that_brought_more_than_two_results_is_to_be_digested() {
 }
 
 #[test]
-fn digesting_is_a_setting_and_no_last_answer_needs_it() {
+fn digesting_is_configurable_and_skipped_for_a_last_answer() {
     let three = |mut run: Script| {
         run.reply(calls_to(&[READ, READ, READ])).allow();
         run.finish(0, done("1"))
@@ -317,7 +317,7 @@ fn digesting_is_a_setting_and_no_last_answer_needs_it() {
 }
 
 #[test]
-fn a_message_that_steered_the_run_follows_what_the_loop_itself_has_to_say() {
+fn a_steered_message_follows_the_prompts_of_the_loop() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ, READ]))
         .allow()
@@ -335,7 +335,7 @@ fn a_message_that_steered_the_run_follows_what_the_loop_itself_has_to_say() {
 }
 
 #[test]
-fn a_tool_that_has_to_ask_the_user_ends_the_run_with_its_question() {
+fn a_tool_that_needs_clarification_ends_the_run_with_its_question() {
     let question = || -> ToolOutcome {
         let mut outcome = done("\"asked\"");
         outcome.output.signal = Some(ToolSignal::Clarify {
@@ -357,7 +357,7 @@ fn a_tool_that_has_to_ask_the_user_ends_the_run_with_its_question() {
 }
 
 #[test]
-fn a_question_at_depth_is_the_agents_answer() {
+fn a_clarifying_question_of_a_sub_agent_is_its_answer() {
     let mut run = Script::start(researching());
     run.reply(research(&["a"])).allow();
     run.reply_as(1, calls_to(&[NOTE])).allow_as(1);

@@ -15,7 +15,7 @@ fn taken_up(run: &mut Script) {
 }
 
 #[test]
-fn a_call_in_doubt_runs_again_only_after_it_was_checked_and_under_the_same_effect() {
+fn a_call_in_doubt_runs_again_only_after_a_check_and_under_the_same_effect() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow();
     let first = run.started(0).clone();
@@ -34,7 +34,7 @@ fn a_call_in_doubt_runs_again_only_after_it_was_checked_and_under_the_same_effec
 }
 
 #[test]
-fn of_the_class_on_record_and_that_found_now_the_stricter_decides_whether_a_call_is_made_again() {
+fn the_stricter_of_recorded_and_current_class_decides_if_a_call_is_repeated() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow();
     taken_up(&mut run);
@@ -50,7 +50,7 @@ fn of_the_class_on_record_and_that_found_now_the_stricter_decides_whether_a_call
 }
 
 #[test]
-fn a_call_in_doubt_that_policy_denies_by_now_is_not_made_again_and_says_that_it_had_begun() {
+fn a_call_in_doubt_that_policy_now_denies_is_not_repeated_and_reports_its_start() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow();
     taken_up(&mut run);
@@ -65,7 +65,7 @@ fn a_call_in_doubt_that_policy_denies_by_now_is_not_made_again_and_says_that_it_
 }
 
 #[test]
-fn a_call_in_doubt_that_asks_by_now_is_asked_about() {
+fn a_call_in_doubt_that_now_needs_approval_requests_it() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow();
     taken_up(&mut run);
@@ -78,7 +78,7 @@ fn a_call_in_doubt_that_asks_by_now_is_asked_about() {
 }
 
 #[test]
-fn a_call_whose_turn_had_not_come_is_checked_before_it_does_and_counts_once() {
+fn a_queued_call_is_checked_before_it_starts_and_counts_once() {
     let one_more = spec_with_limits(|limits| limits.max_tool_calls = Some(2));
     let mut run = Script::start(one_more);
     run.reply(calls_to(&[SEND, SEND])).allow();
@@ -96,7 +96,7 @@ fn a_call_whose_turn_had_not_come_is_checked_before_it_does_and_counts_once() {
 }
 
 #[test]
-fn an_approval_that_does_not_count_is_asked_for_again() {
+fn an_invalidated_approval_is_requested_again() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([asks()]);
     run.decide(ApprovalDecision::APPROVE);
@@ -112,7 +112,7 @@ fn an_approval_that_does_not_count_is_asked_for_again() {
 }
 
 #[test]
-fn a_call_in_doubt_that_is_cancelled_meanwhile_says_that_it_had_begun() {
+fn a_call_in_doubt_cancelled_before_its_recheck_reports_an_unknown_outcome() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow();
     taken_up(&mut run);
@@ -121,7 +121,7 @@ fn a_call_in_doubt_that_is_cancelled_meanwhile_says_that_it_had_begun() {
 }
 
 #[test]
-fn a_run_that_is_taken_up_keeps_to_limits_that_are_tighter_by_now() {
+fn a_resumed_run_respects_newly_tightened_limits() {
     let mut run = Script::start(spec());
     let mut resumed = Resumed::new(run.new_id(), "the process died").checking_calls();
     resumed.limits = Some(Box::new(Limits {
@@ -136,7 +136,7 @@ fn a_run_that_is_taken_up_keeps_to_limits_that_are_tighter_by_now() {
 }
 
 #[test]
-fn a_run_tells_how_often_it_was_taken_up_in_vain() {
+fn a_run_counts_consecutive_futile_resumes() {
     let mut run = Script::start(spec());
     for times in 1..=3 {
         taken_up(&mut run);
@@ -153,7 +153,7 @@ fn a_run_tells_how_often_it_was_taken_up_in_vain() {
 }
 
 #[test]
-fn a_run_that_was_given_back_each_time_was_not_taken_up_in_vain() {
+fn a_resume_after_a_release_is_not_futile() {
     let mut run = Script::start(spec());
     taken_up(&mut run);
     for _ in 0..3 {

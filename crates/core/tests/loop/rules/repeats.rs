@@ -20,7 +20,7 @@ fn warned(run: &Script) -> bool {
 }
 
 #[test]
-fn the_second_time_in_a_row_the_model_is_warned_after_the_results() {
+fn a_second_consecutive_repeat_warns_the_model_after_the_results() {
     let mut run = Script::start(spec());
     again(&mut run);
     assert!(run.recorded("warning").is_empty() && !warned(&run));
@@ -37,7 +37,7 @@ fn the_second_time_in_a_row_the_model_is_warned_after_the_results() {
 }
 
 #[test]
-fn the_third_time_it_is_not_run_and_the_run_comes_to_its_last_answer() {
+fn a_third_consecutive_repeat_is_not_run_and_leads_to_the_last_answer() {
     let mut run = Script::start(spec());
     for _ in 0..2 {
         again(&mut run);
@@ -71,7 +71,7 @@ fn the_third_time_it_is_not_run_and_the_run_comes_to_its_last_answer() {
 }
 
 #[test]
-fn other_arguments_another_tool_or_a_turn_without_it_begin_the_count_anew() {
+fn other_arguments_another_tool_or_a_turn_without_it_reset_the_repeat_count() {
     let others = [
         calls("", &[(READ, r#"{"path":"b"}"#)]),
         calls("", &[(PUT, r#"{"path":"a"}"#)]),
@@ -88,7 +88,7 @@ fn other_arguments_another_tool_or_a_turn_without_it_begin_the_count_anew() {
 }
 
 #[test]
-fn the_same_call_beside_others_counts_and_twice_in_one_reply_counts_once() {
+fn a_repeated_call_counts_next_to_others_and_once_per_reply() {
     let mut run = Script::start(spec());
     for turn in 0..2 {
         let other = format!("{{\"turn\":{turn}}}");
@@ -103,7 +103,7 @@ fn the_same_call_beside_others_counts_and_twice_in_one_reply_counts_once() {
 }
 
 #[test]
-fn approvals_do_not_reset_the_count() {
+fn approvals_do_not_reset_the_repeat_count() {
     let mut run = Script::start(spec());
     for turn in 1..=2 {
         run.reply(calls("", &[(SEND, "{}")])).vet([asks()]);
@@ -116,7 +116,7 @@ fn approvals_do_not_reset_the_count() {
 }
 
 #[test]
-fn neither_do_failures_nor_messages_nor_crashes() {
+fn failures_messages_and_crashes_do_not_reset_the_repeat_count() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().finish(0, failed("no"));
     run.steer("Try again.");
@@ -126,7 +126,7 @@ fn neither_do_failures_nor_messages_nor_crashes() {
 }
 
 #[test]
-fn a_profile_says_when_it_is_too_much_or_that_it_never_is() {
+fn a_profile_sets_or_disables_the_repeat_limits() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.repeats = Repeats { warn: 0, stop: 0 };
     }));

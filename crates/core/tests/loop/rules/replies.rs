@@ -21,7 +21,7 @@ fn a_reply_without_calls_ends_the_run_with_its_text() {
 }
 
 #[test]
-fn no_text_at_all_is_the_empty_string() {
+fn a_reply_without_text_is_the_empty_string() {
     let mut run = Script::start(spec());
     run.reply(says(""));
     assert_eq!(run.outcome().content, "");
@@ -77,7 +77,7 @@ fn a_value_that_is_not_json_on_one_line_becomes_a_string() {
 }
 
 #[test]
-fn an_empty_catalog_reaches_the_port_as_an_empty_list() {
+fn an_empty_tool_catalog_is_sent_as_an_empty_list() {
     let mut spec = spec();
     spec.root.tools = [].into();
     let run = Script::start(spec);
@@ -85,7 +85,7 @@ fn an_empty_catalog_reaches_the_port_as_an_empty_list() {
 }
 
 #[test]
-fn an_answer_cut_off_at_its_length_ends_the_run_with_what_there_is() {
+fn a_truncated_answer_ends_the_run_with_the_available_text() {
     let mut run = Script::start(spec());
     run.reply(ended(says("It is"), ReplyFinish::Length));
     assert_eq!(run.outcome().content, "It is");
@@ -94,14 +94,14 @@ fn an_answer_cut_off_at_its_length_ends_the_run_with_what_there_is() {
 }
 
 #[test]
-fn an_answer_withheld_by_the_provider_says_so() {
+fn an_answer_withheld_by_the_provider_has_its_own_finish_reason() {
     let mut run = Script::start(spec());
     run.reply(ended(says(""), ReplyFinish::ContentFilter));
     assert_eq!(run.outcome().finish_reason, FinishReason::ContentFilter);
 }
 
 #[test]
-fn an_answer_in_which_the_model_refuses_says_so() {
+fn an_answer_in_which_the_model_refuses_has_its_own_finish_reason() {
     let mut run = Script::start(spec());
     run.reply(ended(says("I can't."), ReplyFinish::Refused));
     assert_eq!(run.outcome().content, "I can't.");
@@ -129,7 +129,7 @@ fn calls_of_a_reply_that_was_cut_off_are_not_run() {
 }
 
 #[test]
-fn calls_get_ids_of_the_loop_and_keep_those_of_the_provider_for_echoing() {
+fn calls_get_loop_ids_and_keep_the_provider_ids_for_echoing() {
     let mut reply = calls_to(&[READ, READ]);
     for part in &mut reply.parts {
         if let ReplyPart::ToolCall(call) = part {
@@ -150,7 +150,7 @@ fn calls_get_ids_of_the_loop_and_keep_those_of_the_provider_for_echoing() {
 }
 
 #[test]
-fn the_system_prompt_goes_first_unless_the_history_has_one() {
+fn the_system_prompt_is_first_unless_the_history_has_one() {
     let mut spec = spec();
     spec.root.system_prompt = Some("Be brief.".into());
     let run = Script::start_after(
@@ -191,7 +191,7 @@ fn a_failed_attempt_is_recorded_and_the_next_one_answers_the_same_call() {
 }
 
 #[test]
-fn a_model_call_that_fails_for_good_ends_the_run_with_the_text_so_far_and_a_valid_history() {
+fn a_permanently_failing_model_call_fails_the_run_with_a_valid_history() {
     let mut run = Script::start(spec());
     run.reply(calls("Let me look.", &[(READ, "{}")])).allow();
     run.finish(0, done("1")).fail_model(1, NextAttempt::None);
@@ -206,7 +206,7 @@ fn a_model_call_that_fails_for_good_ends_the_run_with_the_text_so_far_and_a_vali
 }
 
 #[test]
-fn usage_adds_up_over_attempts_and_calls_per_role_and_in_all() {
+fn usage_adds_up_over_attempts_and_calls_per_role_and_in_total() {
     let mut run = Script::start(spec());
     let call = run.model_call();
     let error = LlmError::new(LlmErrorKind::Incomplete, "cut off").with_usage(usage(10, 1));

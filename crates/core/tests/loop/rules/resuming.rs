@@ -16,7 +16,7 @@ fn crashed(run: &mut Script) -> Vec<Effect> {
 }
 
 #[test]
-fn a_model_call_under_way_is_made_again_as_the_next_attempt_of_the_same_effect() {
+fn a_model_call_in_flight_is_repeated_as_the_next_attempt_of_the_same_effect() {
     let mut run = Script::start(spec());
     let first = run.model_call().clone();
     crashed(&mut run);
@@ -32,7 +32,7 @@ fn a_model_call_under_way_is_made_again_as_the_next_attempt_of_the_same_effect()
 }
 
 #[test]
-fn an_answer_of_the_attempt_that_was_lost_is_ignored() {
+fn an_answer_of_a_lost_attempt_is_ignored() {
     let mut run = Script::start(spec());
     let lost = run.replied(says("Blue."));
     run.resume();
@@ -42,7 +42,7 @@ fn an_answer_of_the_attempt_that_was_lost_is_ignored() {
 }
 
 #[test]
-fn a_call_that_may_run_again_does_so_as_attempt_2_of_the_same_effect() {
+fn a_repeatable_call_runs_again_as_attempt_2_of_the_same_effect() {
     for tool in [READ, PUT] {
         let mut run = Script::start(spec());
         run.reply(calls("", &[(tool, r#"{"path":"a"}"#)])).allow();
@@ -82,7 +82,7 @@ fn an_irreversible_call_never_runs_twice_and_its_outcome_is_unknown() {
 }
 
 #[test]
-fn a_call_that_had_ended_is_never_run_again() {
+fn a_completed_call_is_never_run_again() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ])).allow();
     run.finish(0, done("0"));
@@ -92,7 +92,7 @@ fn a_call_that_had_ended_is_never_run_again() {
 }
 
 #[test]
-fn a_call_whose_turn_had_not_come_starts_when_it_comes() {
+fn a_queued_call_starts_when_its_turn_comes() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND, SEND])).allow();
     crashed(&mut run);
@@ -102,7 +102,7 @@ fn a_call_whose_turn_had_not_come_starts_when_it_comes() {
 }
 
 #[test]
-fn a_check_under_way_is_asked_for_again() {
+fn a_check_in_progress_is_requested_again() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ]));
     let first = run.to_vet().clone();
@@ -112,7 +112,7 @@ fn a_check_under_way_is_asked_for_again() {
 }
 
 #[test]
-fn a_question_to_a_person_is_put_again_and_the_run_waits_again() {
+fn a_pending_approval_is_requested_again_and_the_run_waits() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([asks()]);
     let first = run.asked().clone();
@@ -124,7 +124,7 @@ fn a_question_to_a_person_is_put_again_and_the_run_waits_again() {
 }
 
 #[test]
-fn a_clients_tool_stays_with_its_client() {
+fn a_client_call_stays_with_its_client() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PICK])).allow();
     crashed(&mut run);
@@ -136,7 +136,7 @@ fn a_clients_tool_stays_with_its_client() {
 }
 
 #[test]
-fn a_last_answer_under_way_is_asked_for_again() {
+fn a_last_answer_in_flight_is_requested_again() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls_to(&[READ])).allow().finish(0, done("0"));
     crashed(&mut run);
@@ -148,7 +148,7 @@ fn a_last_answer_under_way_is_asked_for_again() {
 }
 
 #[test]
-fn the_log_gives_back_each_effect_that_is_still_to_be_answered_once() {
+fn the_log_restores_each_unanswered_effect_once() {
     let mut run = Script::start(spec());
     assert_eq!(crashed(&mut run).len(), 1);
     run.resume().reply(calls_to(&[READ, READ, SEND]));
@@ -163,7 +163,7 @@ fn the_log_gives_back_each_effect_that_is_still_to_be_answered_once() {
 }
 
 #[test]
-fn the_log_gives_back_a_model_call_whose_first_attempt_failed_as_the_attempt_that_is_due() {
+fn the_log_restores_a_failed_model_call_as_its_next_attempt() {
     let mut run = Script::start(spec());
     run.fail_model(1, NextAttempt::Follows);
     let open = crashed(&mut run);
@@ -175,7 +175,7 @@ fn the_log_gives_back_a_model_call_whose_first_attempt_failed_as_the_attempt_tha
 }
 
 #[test]
-fn a_run_that_has_ended_has_nothing_left_to_answer_and_cannot_be_resumed() {
+fn a_run_that_has_ended_has_no_open_effects_and_cannot_be_resumed() {
     let mut run = Script::start(spec());
     run.reply(says("Blue."));
     assert_eq!(crashed(&mut run), []);

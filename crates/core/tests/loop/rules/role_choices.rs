@@ -9,7 +9,7 @@ use neuraxis_core::{
 use crate::support::*;
 
 #[test]
-fn the_model_is_asked_aside_unstreamed_and_without_tools() {
+fn the_router_is_called_separately_unstreamed_and_without_tools() {
     let run = Script::start(governed(routes));
     let call = run.model_call();
     assert_eq!(
@@ -31,7 +31,7 @@ fn the_model_is_asked_aside_unstreamed_and_without_tools() {
 }
 
 #[test]
-fn the_role_it_names_serves_and_its_text_is_no_part_of_the_conversation() {
+fn the_chosen_role_serves_and_the_routing_reply_stays_out_of_the_conversation() {
     let mut run = Script::start(governed(routes));
     run.reply(says("\"Coding\""));
     assert_eq!(run.model_call().role, Role::CODING);
@@ -45,7 +45,7 @@ fn the_role_it_names_serves_and_its_text_is_no_part_of_the_conversation() {
 }
 
 #[test]
-fn a_last_answer_is_given_by_the_role_that_was_chosen() {
+fn the_chosen_role_also_gives_the_last_answer() {
     let mut spec = governed(routes);
     spec.root.limits.max_turns = Some(1);
     let mut run = Script::start(spec);
@@ -56,7 +56,7 @@ fn a_last_answer_is_given_by_the_role_that_was_chosen() {
 }
 
 #[test]
-fn nonsense_is_warned_of_and_the_rules_choice_serves() {
+fn an_invalid_choice_causes_a_warning_and_the_default_role_serves() {
     let mut run = Script::start(governed(routes));
     run.reply(says("I would say: root"));
     assert_eq!(run.kinds()[2..], ["llm_call", "warning"]);
@@ -64,7 +64,7 @@ fn nonsense_is_warned_of_and_the_rules_choice_serves() {
 }
 
 #[test]
-fn a_choice_that_fails_leaves_it_to_the_rules() {
+fn a_failed_choice_leaves_the_default_role() {
     let mut run = Script::start(governed(routes));
     run.fail_for(LlmErrorKind::Connection);
     assert_eq!(run.kinds()[2..], ["llm_failed"]);
@@ -74,7 +74,7 @@ fn a_choice_that_fails_leaves_it_to_the_rules() {
 }
 
 #[test]
-fn of_the_conversation_it_reads_the_users_message_alone() {
+fn the_router_sees_only_the_users_message() {
     let history = [Message::user("Hello."), Message::assistant("Hello!")];
     let run = Script::start_after(governed(routes), history.into_iter().collect());
     let messages = run.model_call().request.messages.messages();
@@ -83,7 +83,7 @@ fn of_the_conversation_it_reads_the_users_message_alone() {
 }
 
 #[test]
-fn asking_which_role_serves_uses_up_no_model_call_of_the_turns() {
+fn the_routing_call_does_not_count_toward_the_model_call_limit() {
     let mut spec = governed(routes);
     spec.root.limits.max_turns = Some(1);
     let mut run = Script::start(spec);
@@ -99,7 +99,7 @@ fn asking_which_role_serves_uses_up_no_model_call_of_the_turns() {
 }
 
 #[test]
-fn where_the_budget_would_not_last_nobody_is_asked() {
+fn no_routing_call_is_made_if_the_budget_is_insufficient() {
     let mut spec = governed(routes);
     spec.root.limits.max_tokens = Some(10);
     let run = Script::start(spec);
@@ -107,7 +107,7 @@ fn where_the_budget_would_not_last_nobody_is_asked() {
 }
 
 #[test]
-fn a_choice_that_comes_when_time_is_nearly_up_serves_the_last_answer() {
+fn a_role_chosen_near_the_deadline_gives_the_last_answer() {
     let mut spec = governed(routes);
     spec.root.limits.deadline = Some(Duration::from_secs(10));
     let mut run = Script::start(spec);
@@ -120,7 +120,7 @@ fn a_choice_that_comes_when_time_is_nearly_up_serves_the_last_answer() {
 }
 
 #[test]
-fn a_role_that_was_chosen_does_not_take_over_from_itself() {
+fn a_chosen_role_does_not_escalate_to_itself() {
     let mut run = Script::start(governed(|decision| {
         routes(decision);
         escalates(decision, 1, true);

@@ -15,7 +15,7 @@ fn timeouts(script: &Script) -> Vec<Duration> {
 }
 
 #[test]
-fn neighboring_read_only_calls_run_in_parallel_and_others_alone_in_call_order() {
+fn adjacent_read_only_calls_run_in_parallel_and_others_alone_in_call_order() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ, SEND, READ])).allow();
     assert_eq!(run.just_started(), [0, 1]);
@@ -34,7 +34,7 @@ fn neighboring_read_only_calls_run_in_parallel_and_others_alone_in_call_order() 
 }
 
 #[test]
-fn an_idempotent_call_runs_alone_too() {
+fn an_idempotent_call_also_runs_alone() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PUT, PUT])).allow();
     assert_eq!(run.just_started(), [0]);
@@ -43,14 +43,14 @@ fn an_idempotent_call_runs_alone_too() {
 }
 
 #[test]
-fn the_class_that_vetting_found_decides_and_not_the_one_the_tool_claims() {
+fn the_vetted_class_decides_not_the_class_the_tool_claims() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ])).vet([writes(), writes()]);
     assert_eq!(run.just_started(), [0]);
 }
 
 #[test]
-fn with_all_every_call_starts_at_once() {
+fn with_parallel_all_every_call_starts_immediately() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.parallel = Parallel::All;
     }));
@@ -59,7 +59,7 @@ fn with_all_every_call_starts_at_once() {
 }
 
 #[test]
-fn with_none_calls_run_one_after_the_other_in_call_order() {
+fn with_parallel_none_calls_run_one_after_another_in_call_order() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.parallel = Parallel::None;
     }));
@@ -72,14 +72,14 @@ fn with_none_calls_run_one_after_the_other_in_call_order() {
 }
 
 #[test]
-fn a_call_that_is_not_run_does_not_hold_up_those_behind_it() {
+fn a_call_that_is_not_run_does_not_block_those_after_it() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND, SEND])).vet([denies(), writes()]);
     assert_eq!(run.just_started(), [1]);
 }
 
 #[test]
-fn a_call_refused_when_its_turn_comes_does_not_hold_up_those_behind_it() {
+fn a_call_refused_at_its_start_does_not_block_those_after_it() {
     // The tool has no agent, so the call ends at the moment it would start.
     let mut run = Script::start(spec());
     run.reply(calls_to(&[RESEARCH, SEND, READ])).allow();
@@ -89,7 +89,7 @@ fn a_call_refused_when_its_turn_comes_does_not_hold_up_those_behind_it() {
 }
 
 #[test]
-fn a_read_never_overtakes_a_write_that_waits_for_a_person() {
+fn a_read_never_overtakes_a_write_that_waits_for_approval() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, SEND, READ]))
         .vet([reads(), asks(), reads()]);
@@ -132,7 +132,7 @@ fn one_failing_call_never_cancels_its_siblings() {
 }
 
 #[test]
-fn a_call_may_take_30_seconds_unless_its_tool_says_otherwise() {
+fn a_call_may_take_30_seconds_unless_its_tool_sets_a_timeout() {
     let mut spec = spec();
     let mut tools = tools();
     tools[0].timeout = Some(Duration::from_secs(5));
@@ -146,7 +146,7 @@ fn a_call_may_take_30_seconds_unless_its_tool_says_otherwise() {
 }
 
 #[test]
-fn every_call_is_in_the_journal_before_it_starts_with_its_key_and_the_hash_of_its_arguments() {
+fn every_call_is_journaled_before_it_starts_with_the_hash_of_its_arguments() {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(SEND, r#"{ "to": "bob" }"#)]))
         .allow();

@@ -14,7 +14,7 @@ fn checked(text: &str) -> Script {
 }
 
 #[test]
-fn a_draft_is_not_shown_and_is_checked_unstreamed_with_the_whole_conversation() {
+fn a_draft_is_hidden_and_checked_unstreamed_with_the_whole_conversation() {
     let mut run = Script::start(governed(checks));
     assert_eq!(run.model_call().audience, Audience::Component);
     run.reply(says("Blue."));
@@ -36,7 +36,7 @@ fn a_draft_is_not_shown_and_is_checked_unstreamed_with_the_whole_conversation() 
 }
 
 #[test]
-fn a_draft_that_is_accepted_is_the_answer() {
+fn an_accepted_draft_is_the_answer() {
     let mut run = checked("Blue.");
     run.reply(says("ACCEPT"));
     assert_eq!(
@@ -50,7 +50,7 @@ fn a_draft_that_is_accepted_is_the_answer() {
 }
 
 #[test]
-fn a_correction_takes_the_place_of_the_draft_in_answer_and_history() {
+fn a_correction_replaces_the_draft_in_answer_and_history() {
     let mut run = checked("Blue.");
     run.reply(says("Red."));
     assert_eq!(run.outcome().content, "Red.");
@@ -63,7 +63,7 @@ fn a_correction_takes_the_place_of_the_draft_in_answer_and_history() {
 }
 
 #[test]
-fn a_check_that_fails_says_nothing_or_was_cut_off_lets_the_draft_stand() {
+fn a_failed_empty_or_truncated_check_accepts_the_draft() {
     let mut failed = checked("Blue.");
     failed.fail_for(LlmErrorKind::Timeout);
     assert_eq!(failed.outcome().content, "Blue.");
@@ -83,7 +83,7 @@ fn a_check_that_fails_says_nothing_or_was_cut_off_lets_the_draft_stand() {
 }
 
 #[test]
-fn only_a_draft_is_checked_neither_calls_nor_last_answers_nor_forms() {
+fn only_drafts_are_checked_not_calls_last_answers_or_formatted_answers() {
     let mut run = Script::start(governed(checks));
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     assert_eq!(run.model_call().purpose, Purpose::Turn);
@@ -105,7 +105,7 @@ fn only_a_draft_is_checked_neither_calls_nor_last_answers_nor_forms() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_is_no_draft_and_says_so() {
+fn a_truncated_answer_is_not_a_draft_and_has_its_own_finish_reason() {
     for (finish, reason) in [
         (ReplyFinish::Length, FinishReason::Length),
         (ReplyFinish::ContentFilter, FinishReason::ContentFilter),
@@ -117,7 +117,7 @@ fn an_answer_that_was_cut_off_is_no_draft_and_says_so() {
 }
 
 #[test]
-fn what_a_sub_agent_finds_out_is_not_checked() {
+fn the_answer_of_a_sub_agent_is_not_checked() {
     let mut spec = researching();
     spec.decision = Some(decided(checks).into());
     let mut run = Script::start(spec);
@@ -130,7 +130,7 @@ fn what_a_sub_agent_finds_out_is_not_checked() {
 }
 
 #[test]
-fn what_was_said_meanwhile_is_answered_before_the_run_ends() {
+fn a_message_sent_during_the_check_is_answered_before_the_run_ends() {
     let mut run = checked("Blue.");
     run.steer("And green?").reply(says("ACCEPT"));
     assert_eq!(run.model_call().purpose, Purpose::Turn);
@@ -149,7 +149,7 @@ fn in_time() -> RunSpec {
 }
 
 #[test]
-fn when_time_is_nearly_up_the_draft_stands() {
+fn near_the_deadline_the_draft_is_the_answer() {
     for now in [8_000, 10_000] {
         let mut run = Script::start(in_time());
         run.reply(says("Blue.")).at(now).pass();
@@ -162,7 +162,7 @@ fn when_time_is_nearly_up_the_draft_stands() {
 }
 
 #[test]
-fn an_answer_that_came_when_time_was_nearly_up_is_not_checked() {
+fn an_answer_that_arrives_near_the_deadline_is_not_checked() {
     let mut run = Script::start(in_time());
     run.at(8_000).pass().reply(says("Blue."));
     assert_eq!(run.outcome().content, "Blue.");
@@ -170,7 +170,7 @@ fn an_answer_that_came_when_time_was_nearly_up_is_not_checked() {
 }
 
 #[test]
-fn a_budget_that_would_not_last_for_the_check_lets_the_draft_stand_and_says_so() {
+fn an_insufficient_budget_for_the_check_accepts_the_draft_with_a_warning() {
     let mut spec = governed(checks);
     // Enough for the turn and its reserve, but not for another call.
     spec.root.limits.max_cost = Some(neuraxis_core::MicroUsd(20));

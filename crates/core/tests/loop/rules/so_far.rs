@@ -11,7 +11,7 @@ fn tokens(run: &Script) -> u64 {
 }
 
 #[test]
-fn a_turn_counts_from_its_calls_on_and_once() {
+fn a_turn_counts_once_as_soon_as_its_reply_has_calls() {
     let mut run = Script::start(spec());
     assert_eq!(run.tree.turns(), 0, "nobody has replied");
     run.reply(calls_to(&[SEND])).vet([asks()]);
@@ -27,7 +27,7 @@ fn a_turn_counts_from_its_calls_on_and_once() {
 }
 
 #[test]
-fn a_waiting_run_tells_what_it_and_its_agents_used() {
+fn a_waiting_run_reports_the_usage_of_itself_and_its_agents() {
     let mut run = Script::start(researching());
     assert_eq!(tokens(&run), 0);
     run.reply(research(&["sky"])).allow();

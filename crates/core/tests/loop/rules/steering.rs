@@ -11,7 +11,7 @@ use neuraxis_core::{
 use crate::support::*;
 
 #[test]
-fn a_message_joins_after_the_current_tool_batch() {
+fn a_steered_message_joins_after_the_current_tool_batch() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ])).allow();
     run.steer("Only the first one.");
@@ -51,7 +51,7 @@ fn who_sent_something_is_on_record_and_where_nobody_is_known_nothing_is() {
 }
 
 #[test]
-fn messages_join_in_the_order_they_came() {
+fn steered_messages_join_in_the_order_they_arrived() {
     let mut run = Script::start(spec());
     run.steer("One.").steer("Two.");
     run.reply(calls_to(&[READ])).allow().steer("Three.");
@@ -62,7 +62,7 @@ fn messages_join_in_the_order_they_came() {
 }
 
 #[test]
-fn a_message_that_comes_while_the_model_answers_gets_a_turn_of_its_own() {
+fn a_message_that_arrives_while_the_model_responds_gets_its_own_turn() {
     let mut run = Script::start(spec());
     run.steer("And why?").reply(says("Blue."));
     assert_eq!(run.step.status, RunStatus::Running);
@@ -79,7 +79,7 @@ fn a_message_that_comes_while_the_model_answers_gets_a_turn_of_its_own() {
 }
 
 #[test]
-fn a_message_that_comes_before_a_tool_asks_the_user_is_answered_first() {
+fn a_message_that_arrives_before_a_clarifying_question_is_answered_first() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[NOTE])).allow().steer("The blue one.");
     let mut outcome = done("\"asked\"");
@@ -103,7 +103,7 @@ fn a_message_that_comes_before_a_tool_asks_the_user_is_answered_first() {
 }
 
 #[test]
-fn a_message_that_comes_before_a_result_that_is_the_answer_is_answered_first() {
+fn a_message_that_arrives_before_a_stopping_result_is_answered_first() {
     let mut spec = spec_with_limits(|limits| limits.max_turns = Some(1));
     spec.root.profile.stop_after = vec![SEND.parse().unwrap()];
     let sent = |spec| {
@@ -129,7 +129,7 @@ fn a_message_that_comes_before_a_result_that_is_the_answer_is_answered_first() {
 }
 
 #[test]
-fn a_message_in_the_last_turn_is_part_of_what_the_last_answer_answers() {
+fn a_message_in_the_last_turn_is_covered_by_the_last_answer() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.steer("And why?").reply(says("Blue."));
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
@@ -140,7 +140,7 @@ fn a_message_in_the_last_turn_is_part_of_what_the_last_answer_answers() {
 }
 
 #[test]
-fn a_steered_message_is_in_the_record_of_the_call_that_sends_it() {
+fn a_steered_message_is_in_the_record_of_the_model_call_that_sends_it() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).allow().steer("Quick.");
     run.finish(0, done("0")).reply(says("Blue."));
@@ -152,7 +152,7 @@ fn a_steered_message_is_in_the_record_of_the_call_that_sends_it() {
 }
 
 #[test]
-fn a_waiting_run_takes_a_message_and_goes_on_waiting() {
+fn a_waiting_run_accepts_a_message_and_continues_to_wait() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([asks()]).steer("Quick.");
     assert_eq!(run.step.status, RunStatus::Waiting);
@@ -160,7 +160,7 @@ fn a_waiting_run_takes_a_message_and_goes_on_waiting() {
 }
 
 #[test]
-fn a_message_that_no_model_heard_is_told_by_the_next_run_of_the_session() {
+fn an_unread_message_is_sent_by_the_next_run_of_the_session() {
     let mut answering = Script::start(spec());
     answering.steer("In German.").cancel();
     let mut working = Script::start(spec());
@@ -184,7 +184,7 @@ fn a_message_that_no_model_heard_is_told_by_the_next_run_of_the_session() {
 }
 
 #[test]
-fn where_a_log_does_not_say_that_no_model_heard_a_message_the_session_goes_on_without_it() {
+fn a_session_continues_without_a_message_its_log_does_not_mark_as_unread() {
     let mut first = Script::start(spec());
     first.steer("In German.").cancel();
     let mark = r#","unheard":1"#;
@@ -203,7 +203,7 @@ fn where_a_log_does_not_say_that_no_model_heard_a_message_the_session_goes_on_wi
 }
 
 #[test]
-fn a_log_that_is_closed_says_what_no_model_heard() {
+fn closing_a_log_records_unread_messages() {
     let mut run = Script::start(spec());
     run.steer("In German.");
     let last = run.records.last().unwrap();
@@ -219,7 +219,7 @@ fn a_log_that_is_closed_says_what_no_model_heard() {
 }
 
 #[test]
-fn what_a_limit_left_of_an_answer_comes_before_a_message_that_no_model_heard() {
+fn an_answer_cut_by_a_limit_precedes_an_unread_message() {
     let mut run = Script::start(spec());
     run.reply(calls("One moment.", &[(READ, "{}")])).allow();
     run.steer("In German.");
@@ -245,7 +245,7 @@ fn the_same_message_sent_twice_joins_once() {
 }
 
 #[test]
-fn a_run_that_has_ended_takes_no_message() {
+fn a_run_that_has_ended_accepts_no_message() {
     let mut run = Script::start(spec());
     run.reply(says("Blue."));
     let late = Input::Steered(Steered::new(

@@ -19,7 +19,7 @@ fn researched(spec: RunSpec, topics: &[&str]) -> Script {
 }
 
 #[test]
-fn each_item_of_the_list_gets_an_agent_of_its_own_with_prompt_task_and_tools() {
+fn each_list_item_gets_its_own_agent_with_prompt_task_and_tools() {
     let run = researched(researching(), &["cells", "yield"]);
     assert_eq!(run.just_recorded(), ["verdict", "tool_call"]);
     assert_eq!(run.just_asking(), [1, 2]);
@@ -45,7 +45,7 @@ fn each_item_of_the_list_gets_an_agent_of_its_own_with_prompt_task_and_tools() {
 }
 
 #[test]
-fn their_answers_form_one_array_in_the_order_asked_for_whoever_ends_first() {
+fn agent_answers_form_one_array_in_request_order_whichever_ends_first() {
     let mut run = researched(researching(), &["a", "b", "c"]);
     run.reply_as(3, says("C.")).reply_as(1, says("A."));
     assert_eq!(run.just_recorded(), ["llm_call", "final"]);
@@ -58,7 +58,7 @@ fn their_answers_form_one_array_in_the_order_asked_for_whoever_ends_first() {
 }
 
 #[test]
-fn a_list_of_one_is_still_a_list_and_an_empty_one_is_empty() {
+fn a_list_of_one_gives_an_array_of_one_and_an_empty_list_an_empty_array() {
     let mut run = researched(researching(), &["a"]);
     run.reply_as(1, says("A."));
     assert_eq!(run.tool_messages(), [r#"["A."]"#]);
@@ -68,7 +68,7 @@ fn a_list_of_one_is_still_a_list_and_an_empty_one_is_empty() {
 }
 
 #[test]
-fn a_tool_that_names_no_list_starts_one_agent_whose_answer_is_the_result() {
+fn a_tool_without_fan_out_starts_one_agent_whose_answer_is_the_result() {
     let mut spec = researching();
     researcher(&mut spec).fan_out = None;
     let mut run = Script::start(spec);
@@ -81,7 +81,7 @@ fn a_tool_that_names_no_list_starts_one_agent_whose_answer_is_the_result() {
 }
 
 #[test]
-fn what_agents_report_leaves_their_caller_room_in_its_context() {
+fn agent_answers_are_cut_to_leave_room_in_the_context_of_their_caller() {
     let mut spec = researching();
     spec.root.context_tokens = Some(4_000);
     let mut run = researched(spec, &["cells", "genes", "stars"]);
@@ -159,7 +159,7 @@ fn the_result_says_which_agents_ended_at_which_limit() {
 }
 
 #[test]
-fn an_agent_that_stops_at_an_error_says_which() {
+fn an_agent_stopped_by_an_error_names_the_error() {
     let mut spec = researching();
     researcher(&mut spec).fan_out = None;
     researcher(&mut spec).profile.tool_errors = ToolErrors::Stop;
@@ -177,7 +177,7 @@ fn an_agent_that_stops_at_an_error_says_which() {
 }
 
 #[test]
-fn arguments_that_name_no_list_are_an_error_and_start_nobody() {
+fn arguments_without_the_list_are_an_error_and_start_no_agent() {
     let mut run = Script::start(researching());
     run.reply(calls("", &[(RESEARCH, r#"{"topics":"cells"}"#)]))
         .allow();
@@ -203,7 +203,7 @@ fn deny_the_first(run: &mut Script) {
 }
 
 #[test]
-fn an_agent_that_is_given_nothing_to_do_ends_no_waiting_for_a_person() {
+fn an_empty_task_list_does_not_end_a_wait_for_approval() {
     let mut run = Script::start(researching());
     let none = topics_of(&[]);
     run.reply(calls(
@@ -219,7 +219,7 @@ fn an_agent_that_is_given_nothing_to_do_ends_no_waiting_for_a_person() {
 }
 
 #[test]
-fn a_call_that_is_refused_as_it_would_start_ends_nothing_that_began_beside_it() {
+fn a_call_refused_at_its_start_does_not_end_calls_started_with_it() {
     let mut run = Script::start(researching());
     let wrong = r#"{"topics":"cells"}"#;
     run.reply(calls(
@@ -235,7 +235,7 @@ fn a_call_that_is_refused_as_it_would_start_ends_nothing_that_began_beside_it() 
 }
 
 #[test]
-fn no_more_work_at_a_time_than_the_profile_lets_and_the_others_follow_in_order() {
+fn parallel_agents_are_limited_and_the_others_follow_in_order() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 2;
     let mut run = researched(spec, &["a", "b", "c", "d"]);
@@ -249,7 +249,7 @@ fn no_more_work_at_a_time_than_the_profile_lets_and_the_others_follow_in_order()
 }
 
 #[test]
-fn a_profile_that_lets_none_work_is_taken_for_one_at_a_time() {
+fn a_parallel_limit_of_zero_counts_as_one() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 0;
     let run = researched(spec, &["a", "b"]);
@@ -257,7 +257,7 @@ fn a_profile_that_lets_none_work_is_taken_for_one_at_a_time() {
 }
 
 #[test]
-fn agents_of_two_calls_share_their_parents_places() {
+fn agents_of_two_calls_share_the_parallel_limit_of_their_parent() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 2;
     let mut run = Script::start(spec);
@@ -277,7 +277,7 @@ fn agents_of_two_calls_share_their_parents_places() {
 }
 
 #[test]
-fn an_agent_at_the_greatest_depth_starts_no_others() {
+fn an_agent_at_the_maximum_depth_starts_no_agents() {
     let mut run = researched(researching(), &["a"]);
     run.reply_as(1, research(&["deeper"])).allow_as(1);
     assert_eq!(run.just_asking(), [2]);
@@ -291,7 +291,7 @@ fn an_agent_at_the_greatest_depth_starts_no_others() {
 }
 
 #[test]
-fn a_run_has_no_more_agents_than_its_total_and_says_how_many_are_left() {
+fn the_total_of_agents_is_limited_and_the_error_states_how_many_remain() {
     let mut spec = researching();
     spec.agent_limits = AgentLimits { depth: 2, total: 3 };
     let mut run = researched(spec, &["a", "b"]);
@@ -306,7 +306,7 @@ fn a_run_has_no_more_agents_than_its_total_and_says_how_many_are_left() {
 }
 
 #[test]
-fn a_tool_of_agents_that_nobody_described_is_not_enabled() {
+fn an_agent_tool_without_an_agent_is_not_enabled() {
     let mut run = researched(spec(), &["a"]);
     assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
     run.reply(says("Without."));
@@ -314,7 +314,7 @@ fn a_tool_of_agents_that_nobody_described_is_not_enabled() {
 }
 
 #[test]
-fn an_agent_that_fails_is_an_error_in_its_place_and_fails_the_call_only_if_all_do() {
+fn a_failed_agent_is_an_error_at_its_position_and_the_call_fails_only_if_all_do() {
     let mut run = researched(researching(), &["a", "b"]);
     run.reply_as(1, says("A."));
     run.fail_for(LlmErrorKind::Unauthorized);
@@ -330,7 +330,7 @@ fn an_agent_that_fails_is_an_error_in_its_place_and_fails_the_call_only_if_all_d
 }
 
 #[test]
-fn an_empty_answer_of_an_agent_is_an_error() {
+fn an_empty_agent_answer_is_an_error() {
     let mut run = researched(researching(), &["a"]);
     run.reply_as(1, says(" \n"));
     assert_eq!(run.result(0).failure, Some(ToolFailure::Error));
@@ -347,7 +347,7 @@ fn an_empty_answer_of_an_agent_is_an_error() {
 }
 
 #[test]
-fn an_answer_of_an_agent_that_is_cut_withheld_or_a_refusal_says_so_to_who_asked_for_it() {
+fn a_truncated_filtered_or_refused_agent_answer_says_so_to_its_caller() {
     for (finish, note) in [
         (
             ReplyFinish::Length,
@@ -372,7 +372,7 @@ fn an_answer_of_an_agent_that_is_cut_withheld_or_a_refusal_says_so_to_who_asked_
 }
 
 #[test]
-fn what_an_agent_said_before_it_failed_is_not_lost() {
+fn text_an_agent_wrote_before_it_failed_is_not_lost() {
     let mut run = researched(researching(), &["a"]);
     run.reply_as(1, calls("Half of it.", &[(READ, "{}")]))
         .allow_as(1);
@@ -382,7 +382,7 @@ fn what_an_agent_said_before_it_failed_is_not_lost() {
 }
 
 #[test]
-fn an_agent_that_delegates_in_parallel_keeps_one_numbering_of_content() {
+fn agents_that_run_in_parallel_share_one_content_numbering() {
     let mut run = researched(researching(), &["a", "b"]);
     let before = [run.call_of(1).content_index, run.call_of(2).content_index];
     run.reply_as(2, calls_to(&[READ]))
@@ -400,7 +400,7 @@ fn an_agent_that_delegates_in_parallel_keeps_one_numbering_of_content() {
 }
 
 #[test]
-fn the_class_of_a_delegated_call_holds_back_what_follows_it() {
+fn the_class_of_a_delegated_call_delays_the_calls_after_it() {
     let mut run = Script::start(researching());
     let topics = topics_of(&["a"]);
     run.reply(calls("", &[(RESEARCH, &topics), (READ, "{}")]))
@@ -412,7 +412,7 @@ fn the_class_of_a_delegated_call_holds_back_what_follows_it() {
 }
 
 #[test]
-fn usage_counts_for_those_above_and_each_agent_tells_its_own_or_all() {
+fn agent_usage_counts_for_agents_above_and_each_reports_its_own_or_all() {
     let mut run = researched(researching(), &["a"]);
     run.reply_as(1, says("A.")).reply(says("Done."));
     assert_eq!(run.answer_of(1).usage.total, usage(10, 2));

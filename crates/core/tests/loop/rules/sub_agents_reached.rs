@@ -26,7 +26,7 @@ fn restored(run: &Script) -> Vec<Effect> {
 }
 
 #[test]
-fn an_approval_is_asked_for_edited_and_run_at_any_depth() {
+fn an_approval_is_requested_edited_and_run_at_any_depth() {
     let mut run = two_deep();
     run.reply_as(2, calls("", &[(SEND, SHOWN)]));
     run.vet_as(2, [asks()]);
@@ -47,7 +47,7 @@ fn an_approval_is_asked_for_edited_and_run_at_any_depth() {
 }
 
 #[test]
-fn a_clients_tool_at_depth_makes_the_run_wait_and_its_result_goes_to_the_agent() {
+fn a_client_call_of_a_sub_agent_makes_the_run_wait_and_returns_to_the_agent() {
     let mut run = two_deep();
     run.reply_as(2, calls_to(&[PICK])).allow_as(2);
     assert_eq!(run.step.status, RunStatus::Waiting);
@@ -62,7 +62,7 @@ fn a_clients_tool_at_depth_makes_the_run_wait_and_its_result_goes_to_the_agent()
 }
 
 #[test]
-fn a_clients_tool_at_depth_cannot_be_handed_over() {
+fn a_client_call_of_a_sub_agent_cannot_be_handed_over() {
     let mut spec = researching();
     spec.client_tools = ClientTools::HandOver;
     let mut run = Script::start(spec);
@@ -73,7 +73,7 @@ fn a_clients_tool_at_depth_cannot_be_handed_over() {
 }
 
 #[test]
-fn a_run_waits_only_once_no_agent_can_go_on() {
+fn a_run_waits_only_once_no_agent_can_continue() {
     let mut run = Script::start(researching());
     run.reply(research(&["a", "b"])).allow();
     run.reply_as(1, calls_to(&[SEND])).vet_as(1, [asks()]);
@@ -84,7 +84,7 @@ fn a_run_waits_only_once_no_agent_can_go_on() {
 }
 
 #[test]
-fn one_agent_can_be_steered_and_the_others_do_not_hear_it() {
+fn one_agent_can_be_steered_without_the_others_receiving_the_message() {
     let mut run = Script::start(researching());
     run.reply(research(&["a", "b"])).allow();
     run.steer_agent(1, "Only prices.");
@@ -97,7 +97,7 @@ fn one_agent_can_be_steered_and_the_others_do_not_hear_it() {
 }
 
 #[test]
-fn an_agent_that_has_ended_or_never_was_takes_no_message_and_cannot_be_cancelled() {
+fn an_ended_or_unknown_agent_accepts_no_message_and_cannot_be_cancelled() {
     let mut run = Script::start(researching());
     run.reply(research(&["a", "b"]))
         .allow()
@@ -119,7 +119,7 @@ fn an_agent_that_has_ended_or_never_was_takes_no_message_and_cannot_be_cancelled
 }
 
 #[test]
-fn cancelling_one_agent_ends_it_and_all_below_it_and_the_others_go_on() {
+fn cancelling_an_agent_ends_it_and_all_below_it_while_others_continue() {
     let mut run = Script::start(researching());
     run.reply(research(&["a", "b"])).allow();
     run.reply_as(1, research(&["deeper"])).allow_as(1);
@@ -146,7 +146,7 @@ fn cancelling_one_agent_ends_it_and_all_below_it_and_the_others_go_on() {
 }
 
 #[test]
-fn cancelling_one_that_waits_for_its_turn_makes_way_for_the_next() {
+fn cancelling_a_queued_agent_lets_the_next_one_start() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 1;
     let mut run = Script::start(spec);
@@ -161,7 +161,7 @@ fn cancelling_one_that_waits_for_its_turn_makes_way_for_the_next() {
 }
 
 #[test]
-fn cancelling_the_run_ends_every_agent_and_stops_what_they_wait_for() {
+fn cancelling_the_run_ends_every_agent_and_cancels_its_effects() {
     let mut run = two_deep();
     let call = run.call_of(2).effect_id;
     run.cancel();
@@ -184,7 +184,7 @@ fn cancelling_the_run_ends_every_agent_and_stops_what_they_wait_for() {
 }
 
 #[test]
-fn after_a_crash_every_agent_goes_on_where_it_was() {
+fn after_a_crash_every_agent_continues_where_it_was() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 5;
     let mut run = Script::start(spec);
@@ -240,7 +240,7 @@ fn after_a_crash_every_agent_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_agent_ends_with_the_time_of_its_parent_and_what_it_found_counts() {
+fn an_agent_ends_at_the_soft_end_of_its_parent_and_its_text_counts() {
     let mut spec = researching();
     spec.root.limits.deadline = Some(Duration::from_secs(100));
     let mut run = Script::start(spec);
@@ -267,7 +267,7 @@ fn an_agent_ends_with_the_time_of_its_parent_and_what_it_found_counts() {
 }
 
 #[test]
-fn an_agents_own_time_begins_when_it_does() {
+fn the_deadline_of_an_agent_starts_with_the_agent() {
     let mut spec = researching();
     spec.root.profile.parallel_agents = 1;
     researcher(&mut spec).limits.deadline = Some(Duration::from_secs(10));
@@ -288,7 +288,7 @@ fn an_agents_own_time_begins_when_it_does() {
 }
 
 #[test]
-fn an_agents_time_is_never_longer_than_its_parents() {
+fn the_deadline_of_an_agent_never_exceeds_that_of_its_parent() {
     let mut spec = researching();
     spec.root.limits.deadline = Some(Duration::from_secs(10));
     researcher(&mut spec).limits.deadline = Some(Duration::from_secs(600));

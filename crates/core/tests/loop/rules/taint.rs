@@ -29,7 +29,7 @@ fn after_mail() -> RunSpec {
 }
 
 #[test]
-fn a_result_taints_the_conversation_from_its_batch_on_and_its_record_says_so() {
+fn an_untrusted_result_taints_the_conversation_from_its_batch_and_is_marked() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ])).vet([brings(), reads()]);
     assert!(sources(&run, 0).is_empty(), "nothing was read yet");
@@ -46,7 +46,7 @@ fn a_result_taints_the_conversation_from_its_batch_on_and_its_record_says_so() {
 }
 
 #[test]
-fn an_error_message_is_text_of_strangers_too_and_a_call_that_did_not_run_brings_none() {
+fn an_error_message_also_taints_and_a_call_that_did_not_run_does_not() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ]));
     run.vet([brings(), denies().bringing_untrusted()]);
@@ -62,7 +62,7 @@ fn an_error_message_is_text_of_strangers_too_and_a_call_that_did_not_run_brings_
 }
 
 #[test]
-fn an_approved_call_taints_as_any_other() {
+fn an_approved_call_taints_like_any_other() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([asks()]);
     run.decide(approve()).vet([asks().bringing_untrusted()]);
@@ -71,7 +71,7 @@ fn an_approved_call_taints_as_any_other() {
 }
 
 #[test]
-fn the_result_of_a_clients_tool_taints_if_governance_says_so() {
+fn the_result_of_a_client_tool_taints_if_policy_says_so() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PICK]))
         .vet([writes().bringing_untrusted()]);
@@ -80,7 +80,7 @@ fn the_result_of_a_clients_tool_taints_if_governance_says_so() {
 }
 
 #[test]
-fn a_sub_agent_inherits_what_its_parent_holds_and_its_parent_what_it_brought() {
+fn a_sub_agent_inherits_the_taint_of_its_parent_and_passes_its_own_back() {
     let mut run = Script::start(researching());
     run.reply(calls_to(&[READ])).vet([brings()]);
     run.finish(0, done("1")).reply(research(&["a"])).allow();
@@ -113,7 +113,7 @@ fn siblings_do_not_taint_each_other() {
 }
 
 #[test]
-fn a_result_is_untrusted_by_its_own_agents_alone() {
+fn a_result_is_untrusted_only_because_of_its_own_agents() {
     let mut spec = researching();
     spec.root.profile.parallel = Parallel::All;
     let mut run = Script::start(spec);
@@ -128,7 +128,7 @@ fn a_result_is_untrusted_by_its_own_agents_alone() {
 }
 
 #[test]
-fn a_run_begins_with_what_its_session_holds() {
+fn a_run_starts_with_the_taint_of_its_session() {
     let mut run = Script::start(after_mail());
     assert_eq!(sources(&run, 0), ["read_mail"]);
     run.reply(research(&["a"])).allow();
@@ -136,7 +136,7 @@ fn a_run_begins_with_what_its_session_holds() {
 }
 
 #[test]
-fn a_run_read_back_from_its_records_holds_the_same() {
+fn a_restored_run_has_the_same_taint() {
     let mut run = Script::start(after_mail());
     run.reply(calls_to(&[READ])).vet([brings()]);
     run.finish(0, done("1")).reply(research(&["a"])).allow();

@@ -12,7 +12,7 @@ fn stopping() -> RunSpec {
 }
 
 #[test]
-fn a_failed_call_is_an_error_object_and_the_loop_goes_on() {
+fn a_failed_call_is_an_error_object_and_the_loop_continues() {
     for failure in [ToolFailure::Permanent, ToolFailure::Timeout] {
         let mut run = Script::start(spec());
         run.reply(calls_to(&[READ])).allow();
@@ -29,7 +29,7 @@ fn a_failed_call_is_an_error_object_and_the_loop_goes_on() {
 }
 
 #[test]
-fn the_text_of_an_error_is_cut_at_a_set_length() {
+fn error_text_is_cut_at_a_maximum_length() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ, READ]));
     let message = "ä".repeat(MAX_ERROR_CHARS + 1);
@@ -43,7 +43,7 @@ fn the_text_of_an_error_is_cut_at_a_set_length() {
 }
 
 #[test]
-fn arguments_that_are_not_valid_become_an_error_that_says_where_and_why_and_the_tool_is_not_run() {
+fn invalid_arguments_become_an_error_with_position_and_reason_and_do_not_run() {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(READ, "{\"path\":"), (READ, "{}")]));
     let message = "not JSON: line 1 column 8: the text ends too early".to_owned();
@@ -56,7 +56,7 @@ fn arguments_that_are_not_valid_become_an_error_that_says_where_and_why_and_the_
 }
 
 #[test]
-fn a_call_that_policy_forbids_is_not_run_and_says_why() {
+fn a_call_denied_by_policy_is_not_run_and_reports_the_reason() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([denies()]);
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_call_that_policy_forbids_is_not_run_and_says_why() {
 }
 
 #[test]
-fn a_tool_that_is_disabled_for_the_turn_says_so() {
+fn a_tool_disabled_for_the_turn_is_reported_as_not_enabled() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[SEND])).vet([Vetting::Disabled]);
     assert!(run.tool_messages()[0].starts_with(r#"{"error":"TOOL_NOT_ENABLED"#));
@@ -75,7 +75,7 @@ fn a_tool_that_is_disabled_for_the_turn_says_so() {
 }
 
 #[test]
-fn stop_on_error_ends_the_run_with_the_failure_on_record_and_a_valid_history() {
+fn stop_on_error_fails_the_run_with_the_failure_recorded_and_a_valid_history() {
     let mut run = Script::start(stopping());
     run.reply(calls("Let me look.", &[(READ, "{}")])).allow();
     run.finish(0, failed("no such file"));
@@ -88,7 +88,7 @@ fn stop_on_error_ends_the_run_with_the_failure_on_record_and_a_valid_history() {
 }
 
 #[test]
-fn stop_on_error_lets_what_runs_end_and_starts_nothing_more() {
+fn stop_on_error_lets_running_calls_finish_and_starts_no_more() {
     let mut run = Script::start(stopping());
     run.reply(calls_to(&[READ, READ, SEND])).allow();
     run.finish(0, failed("no such file"));
@@ -102,7 +102,7 @@ fn stop_on_error_lets_what_runs_end_and_starts_nothing_more() {
 }
 
 #[test]
-fn stop_on_error_withdraws_a_question_that_a_person_was_asked() {
+fn stop_on_error_withdraws_a_pending_approval() {
     let mut run = Script::start(stopping());
     run.reply(calls_to(&[READ, SEND])).vet([reads(), asks()]);
     run.finish(0, failed("no such file"));
@@ -111,7 +111,7 @@ fn stop_on_error_withdraws_a_question_that_a_person_was_asked() {
 }
 
 #[test]
-fn stop_on_error_asks_nobody_about_a_call_that_will_not_run() {
+fn stop_on_error_requests_no_approval_for_a_call_that_will_not_run() {
     let mut run = Script::start(stopping());
     run.reply(calls_to(&[READ, SEND, SEND]))
         .vet([reads(), denies(), asks()]);
@@ -124,7 +124,7 @@ fn stop_on_error_asks_nobody_about_a_call_that_will_not_run() {
 }
 
 #[test]
-fn stop_on_error_also_ends_at_a_call_that_was_not_run() {
+fn stop_on_error_also_applies_to_a_call_that_was_not_run() {
     for verdict in [
         denies(),
         Vetting::Disabled,
@@ -143,7 +143,7 @@ fn stop_on_error_also_ends_at_a_call_that_was_not_run() {
 }
 
 #[test]
-fn a_reply_that_a_hook_turned_down_is_no_call_that_failed() {
+fn a_reply_rejected_by_a_hook_is_not_a_failed_call() {
     let mut run = Script::start(stopping());
     let mut reply = calls_to(&[SEND]);
     reply.advice = Some(Box::new(ReplyAdvice::AskAgain {

@@ -21,7 +21,7 @@ fn begun(spec: RunSpec, tool: &str) -> Script {
 }
 
 #[test]
-fn a_call_whose_tool_failed_is_made_once_more_where_twice_is_no_more_than_once() {
+fn a_failed_call_is_retried_once_if_repeating_it_is_safe() {
     use ToolFailure::{Error, Panic, Temporary};
     let failures = [Error, Temporary, Panic];
     let ways = failures.map(|failure| [(READ, failure), (PUT, failure)]);
@@ -48,7 +48,7 @@ fn a_call_whose_tool_failed_is_made_once_more_where_twice_is_no_more_than_once()
 }
 
 #[test]
-fn a_call_that_fails_twice_has_failed_and_the_model_goes_on() {
+fn a_call_that_fails_twice_has_failed_and_the_model_continues() {
     let mut run = begun(spec(), READ);
     run.finish(0, passing()).finish(0, passing());
     assert_eq!(run.just_recorded()[0], "tool_result");
@@ -58,7 +58,7 @@ fn a_call_that_fails_twice_has_failed_and_the_model_goes_on() {
 }
 
 #[test]
-fn what_must_not_happen_twice_and_what_would_fail_again_is_not_tried_again() {
+fn irreversible_calls_and_permanent_failures_are_not_retried() {
     let failures = [
         (SEND, ToolFailure::Temporary),
         (SEND, ToolFailure::Error),
@@ -78,7 +78,7 @@ fn what_must_not_happen_twice_and_what_would_fail_again_is_not_tried_again() {
 }
 
 #[test]
-fn policy_says_how_often() {
+fn the_profile_sets_the_number_of_retries() {
     let mut run = begun(retrying(0), READ);
     run.finish(0, passing());
     assert_eq!(run.just_recorded()[0], "tool_result");
@@ -88,7 +88,7 @@ fn policy_says_how_often() {
 }
 
 #[test]
-fn a_call_that_is_tried_again_counts_once() {
+fn a_retried_call_counts_once() {
     let mut spec = spec_with_limits(|limits| limits.max_tool_calls = Some(1));
     spec.root.profile.tool_errors = ToolErrors::Stop;
     let mut run = begun(spec, READ);
@@ -107,7 +107,7 @@ fn a_call_that_is_tried_again_counts_once() {
 }
 
 #[test]
-fn a_clients_call_is_its_clients_to_try_again() {
+fn a_client_call_is_retried_by_its_client_only() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[PICK])).vet([reads()]);
     run.finish(0, passing());
@@ -116,7 +116,7 @@ fn a_clients_call_is_its_clients_to_try_again() {
 }
 
 #[test]
-fn the_answer_of_an_attempt_that_was_given_up_changes_nothing() {
+fn a_late_result_of_an_abandoned_attempt_changes_nothing() {
     let mut run = begun(spec(), READ);
     let late = run.finished(0, done("1"));
     run.finish(0, passing());
@@ -126,7 +126,7 @@ fn the_answer_of_an_attempt_that_was_given_up_changes_nothing() {
 }
 
 #[test]
-fn nothing_is_tried_again_once_the_run_is_to_end() {
+fn nothing_is_retried_once_the_run_is_ending() {
     let mut run = begun(spec(), READ);
     let late = run.finished(0, passing());
     run.cancel();
@@ -137,7 +137,7 @@ fn nothing_is_tried_again_once_the_run_is_to_end() {
 }
 
 #[test]
-fn a_crash_in_the_second_attempt_uses_it_up() {
+fn an_attempt_lost_in_a_crash_uses_up_the_retry() {
     let mut run = begun(spec(), PUT);
     run.finish(0, passing()).resume();
     assert_eq!(

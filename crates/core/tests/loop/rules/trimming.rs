@@ -80,7 +80,7 @@ fn a_conversation_that_fits_is_left_alone() {
 }
 
 #[test]
-fn the_oldest_exchanges_go_and_the_record_says_what_and_how_many_tokens() {
+fn the_oldest_exchanges_are_trimmed_and_recorded_with_their_tokens() {
     let history = exchanges(4);
     let mut run = Script::start_after(small(|_| {}), history.clone());
     assert_eq!(run.just_recorded(), ["run_started", "context_trimmed"]);
@@ -104,7 +104,7 @@ fn the_oldest_exchanges_go_and_the_record_says_what_and_how_many_tokens() {
 }
 
 #[test]
-fn the_system_prompt_and_the_last_user_message_stay_whatever_their_size() {
+fn the_system_prompt_and_the_last_user_message_are_never_trimmed() {
     let mut spec = small(|spec| {
         spec.root.system_prompt = Some("p".repeat(1_800).into());
         spec.messages = vec![Arc::new(Message::user("q".repeat(1_800)))];
@@ -133,7 +133,7 @@ fn the_system_prompt_and_the_last_user_message_stay_whatever_their_size() {
 }
 
 #[test]
-fn of_a_long_run_the_oldest_turns_go_no_more_than_is_needed_and_never_the_question() {
+fn a_long_run_loses_only_as_many_old_turns_as_needed_and_never_its_question() {
     let mut run = Script::start(small(|_| {}));
     for number in 1..8 {
         turn(&mut run, number);
@@ -149,7 +149,7 @@ fn of_a_long_run_the_oldest_turns_go_no_more_than_is_needed_and_never_the_questi
 }
 
 #[test]
-fn for_a_last_answer_only_what_does_not_fit_goes() {
+fn a_last_answer_trims_only_what_does_not_fit() {
     // 726, 840 and 954 tokens, with 35 of the prompt for the last answer; 807 leave enough for the reply.
     for (turns, removed) in [
         (6, vec![]),
@@ -169,7 +169,7 @@ fn for_a_last_answer_only_what_does_not_fit_goes() {
 }
 
 #[test]
-fn what_the_provider_measured_counts_and_only_what_is_new_is_estimated() {
+fn measured_tokens_count_and_only_new_messages_are_estimated() {
     let history = exchanges(2);
     // Of all that was measured, 569 of 2,192 bytes belong to the tools. Of 961 tokens that is 250, so 716 of 843 are
     // the conversation.
@@ -195,7 +195,7 @@ fn with_a_large_tool() -> RunSpec {
 }
 
 #[test]
-fn the_first_call_leaves_room_for_the_definitions_of_tools() {
+fn the_first_call_leaves_room_for_tool_definitions() {
     for (count, trims) in [(16, 0), (17, 1)] {
         // 208 tokens each, and 7 for the question.
         let run = Script::start_after(with_a_large_tool(), exchanges(count));
@@ -204,7 +204,7 @@ fn the_first_call_leaves_room_for_the_definitions_of_tools() {
 }
 
 #[test]
-fn definitions_of_tools_that_were_measured_do_not_make_results_look_larger() {
+fn measured_tool_definitions_do_not_inflate_the_estimate_of_results() {
     let mut run = Script::start_after(with_a_large_tool(), exchanges(2));
     let mut reply = calls_to(&[READ]);
     // Four bytes per token, for the definition and for the conversation.
@@ -216,7 +216,7 @@ fn definitions_of_tools_that_were_measured_do_not_make_results_look_larger() {
 }
 
 #[test]
-fn reasoning_is_not_sent_again_and_does_not_count() {
+fn reasoning_that_is_not_resent_does_not_count() {
     let mut run = Script::start_after(small(|_| {}), exchanges(2));
     let mut reply = calls_to(&[READ]);
     reply.usage = usage(500, 400);
@@ -240,7 +240,7 @@ fn thought_through() -> [Message; 2] {
 }
 
 #[test]
-fn what_was_thought_before_the_last_message_counts_where_it_is_sent_again() {
+fn reasoning_before_the_last_message_counts_if_it_is_resent() {
     let history: Transcript = [thought_through(), thought_through()]
         .concat()
         .into_iter()
@@ -268,7 +268,7 @@ fn what_was_thought_before_the_last_message_counts_where_it_is_sent_again() {
 }
 
 #[test]
-fn a_summary_by_the_router_takes_the_place_of_what_goes() {
+fn a_summary_by_the_router_replaces_trimmed_messages() {
     let history = exchanges(4);
     let mut run = Script::start_after(small(summarizing), history.clone());
     let asked = run.model_call();
@@ -315,7 +315,7 @@ fn a_summary_by_the_router_takes_the_place_of_what_goes() {
 }
 
 #[test]
-fn a_summary_after_the_question_is_not_taken_for_the_question() {
+fn a_summary_after_the_question_is_not_taken_as_the_question() {
     let mut run = Script::start(small(summarizing));
     let mut compactions = 0;
     for number in 1..20 {
@@ -342,7 +342,7 @@ fn a_summary_after_the_question_is_not_taken_for_the_question() {
 }
 
 #[test]
-fn a_hook_is_told_the_question_and_changes_that_and_not_the_summary_after_it() {
+fn a_hook_receives_and_amends_the_question_not_the_summary_after_it() {
     let mut run = Script::start(small(|spec| {
         summarizing(spec);
         spec.root.profile.hooks = vec![Hook::Request];
@@ -370,7 +370,7 @@ fn a_hook_is_told_the_question_and_changes_that_and_not_the_summary_after_it() {
 }
 
 #[test]
-fn whoever_writes_like_a_summary_still_gets_an_answer() {
+fn a_user_message_that_looks_like_a_summary_is_not_trimmed() {
     let mut spec = small(|_| {});
     let text = format!(
         "[Summary of the earlier conversation]\n{}",
@@ -382,7 +382,7 @@ fn whoever_writes_like_a_summary_still_gets_an_answer() {
 }
 
 #[test]
-fn a_compaction_that_fails_or_is_empty_trims_without_a_summary() {
+fn a_failed_or_empty_compaction_trims_without_a_summary() {
     let history = exchanges(4);
     for fails in [true, false] {
         let mut run = Script::start_after(small(summarizing), history.clone());
@@ -398,7 +398,7 @@ fn a_compaction_that_fails_or_is_empty_trims_without_a_summary() {
 }
 
 #[test]
-fn a_compaction_that_fails_leaves_the_summary_of_what_went_before() {
+fn a_failed_compaction_keeps_the_previous_summary() {
     let summary = "[Summary of the earlier conversation]\nThe user's name is Ada.";
     let mut messages = vec![Arc::new(Message::user(summary))];
     messages.extend(exchanges(4).messages().iter().cloned());
@@ -417,7 +417,7 @@ fn a_compaction_that_fails_leaves_the_summary_of_what_went_before() {
 }
 
 #[test]
-fn a_summary_without_which_too_little_would_go_is_left_out() {
+fn a_previous_summary_is_trimmed_if_trimming_the_rest_is_not_enough() {
     let summary = format!(
         "[Summary of the earlier conversation]\n{}",
         "s".repeat(8_000)
@@ -434,7 +434,7 @@ fn ordered(spec: &mut RunSpec) {
 }
 
 #[test]
-fn a_compaction_that_is_ordered_sums_up_what_would_fit_and_does_so_once() {
+fn a_requested_compaction_summarizes_what_would_fit_and_runs_once() {
     let history = exchanges(2);
     let mut run = Script::start_after(small(ordered), history.clone());
     assert_eq!(run.model_call().purpose, Purpose::Compaction);
@@ -452,7 +452,7 @@ fn a_compaction_that_is_ordered_sums_up_what_would_fit_and_does_so_once() {
 }
 
 #[test]
-fn a_compaction_that_is_ordered_and_fails_leaves_the_conversation_as_it_was() {
+fn a_requested_compaction_that_fails_leaves_the_conversation_unchanged() {
     let history = exchanges(2);
     for fails in [true, false] {
         let mut run = Script::start_after(small(ordered), history.clone());
@@ -482,7 +482,7 @@ fn summarizing_within(tokens: u64) -> Script {
 }
 
 #[test]
-fn what_cannot_pay_for_a_summary_as_well_is_trimmed_without() {
+fn a_budget_that_cannot_pay_for_a_summary_trims_without_one() {
     let run = summarizing_within(3_500);
     assert_eq!(trimmed(&run)[0].summary, None);
     assert_eq!(run.model_call().purpose, Purpose::Turn);
@@ -493,7 +493,7 @@ fn what_cannot_pay_for_a_summary_as_well_is_trimmed_without() {
 }
 
 #[test]
-fn a_summary_that_took_too_much_leaves_what_the_last_answer_needs() {
+fn an_expensive_summary_leaves_enough_for_the_last_answer() {
     let mut run = summarizing_within(4_500);
     let mut reply = says("The user wrote many x.");
     reply.usage = usage(3_400, 10);
@@ -506,7 +506,7 @@ fn a_summary_that_took_too_much_leaves_what_the_last_answer_needs() {
 }
 
 #[test]
-fn a_summary_uses_up_no_model_call_of_the_turns() {
+fn a_summary_does_not_count_toward_the_model_call_limit() {
     let spec = small(|spec| {
         summarizing(spec);
         spec.root.limits.max_turns = Some(1);
@@ -522,7 +522,7 @@ fn a_summary_uses_up_no_model_call_of_the_turns() {
 }
 
 #[test]
-fn two_compactions_that_do_not_shrink_the_conversation_stop_it() {
+fn two_compactions_that_do_not_shrink_the_conversation_disable_it() {
     let mut spec = small(summarizing);
     spec.root.context_tokens = Some(10_000);
     let history = exchanges(40);
@@ -547,7 +547,7 @@ fn two_compactions_that_do_not_shrink_the_conversation_stop_it() {
 }
 
 #[test]
-fn results_marked_not_to_be_kept_make_room_first() {
+fn results_marked_as_summary_only_are_shortened_first() {
     let mut run = Script::start(small(|_| {}));
     let mut outcome = done(&format!("{:?}", "x".repeat(2_000)));
     outcome.output.keep = Keep::Summary;
@@ -606,7 +606,7 @@ fn a_result_is_shortened_once() {
 }
 
 #[test]
-fn an_overflow_trims_exactly_once_by_what_the_provider_says_and_asks_again() {
+fn an_overflow_trims_once_by_the_reported_numbers_and_retries() {
     let history = exchanges(6);
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
@@ -648,7 +648,7 @@ fn an_overflow_without_numbers_halves_the_conversation() {
 }
 
 #[test]
-fn an_overflow_without_numbers_halves_what_was_estimated_to_fit() {
+fn an_overflow_without_numbers_halves_what_was_expected_to_fit() {
     let history = exchanges(3);
     let mut run = Script::start_after(small(|_| {}), history.clone());
     // An estimated 631 tokens, out of room for 950: 316 of them are four messages.
@@ -661,7 +661,7 @@ fn an_overflow_without_numbers_halves_what_was_estimated_to_fit() {
 }
 
 #[test]
-fn a_reply_may_be_as_long_as_the_spec_says_whatever_the_smallest_context_is() {
+fn the_reply_limit_does_not_depend_on_the_smallest_context() {
     for context in [None, Some(100_000), Some(4_000)] {
         let mut spec = small(|_| {});
         spec.root.max_output_tokens = Some(4_096);
@@ -681,7 +681,7 @@ fn too_long_together() -> LlmErrorKind {
 }
 
 #[test]
-fn an_overflow_leads_to_a_shorter_reply_first_and_to_the_one_trim_where_that_is_not_enough() {
+fn an_overflow_first_shortens_the_reply_and_then_trims_once() {
     let history = exchanges(2);
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
@@ -704,7 +704,7 @@ fn an_overflow_leads_to_a_shorter_reply_first_and_to_the_one_trim_where_that_is_
 }
 
 #[test]
-fn where_nothing_may_go_a_reply_of_what_is_left_is_asked_for_once() {
+fn if_nothing_can_be_trimmed_a_reply_of_the_remaining_size_is_requested_once() {
     let overflow = |needed| LlmErrorKind::ContextOverflow {
         limit: Some(4_096),
         needed: Some(needed),
@@ -725,7 +725,7 @@ fn where_nothing_may_go_a_reply_of_what_is_left_is_asked_for_once() {
 }
 
 #[test]
-fn what_a_provider_said_of_its_context_holds_for_later_calls_of_its_role_alone() {
+fn a_reported_context_size_applies_to_later_calls_of_that_role_only() {
     let mut spec = governed(|decision| escalates(decision, 1, false));
     spec.root.max_output_tokens = Some(4_096);
     let mut run = Script::start(spec);
@@ -746,7 +746,7 @@ fn what_a_provider_said_of_its_context_holds_for_later_calls_of_its_role_alone()
 }
 
 #[test]
-fn what_a_provider_said_of_the_context_of_a_stand_in_holds_for_its_next_attempt_alone() {
+fn a_reported_context_size_of_a_fallback_role_applies_to_its_next_attempt_only() {
     let history = exchanges(2);
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
@@ -767,7 +767,7 @@ fn what_a_provider_said_of_the_context_of_a_stand_in_holds_for_its_next_attempt_
 }
 
 #[test]
-fn a_number_at_which_a_server_stopped_counting_makes_no_conversation_look_smaller() {
+fn a_capped_token_count_does_not_make_the_conversation_look_smaller() {
     let history = exchanges(6);
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
@@ -792,7 +792,7 @@ fn an_overflow_with_nothing_to_trim_ends_the_run() {
 }
 
 #[test]
-fn nothing_goes_where_what_stays_does_not_fit_either() {
+fn nothing_is_trimmed_if_the_rest_would_not_fit_either() {
     let history = exchanges(1);
     let mut spec = small(|spec| {
         spec.messages = vec![Arc::new(Message::user("q".repeat(8_000)))];
@@ -826,7 +826,7 @@ fn nothing_goes_where_what_stays_does_not_fit_either() {
 }
 
 #[test]
-fn nothing_goes_where_that_would_be_next_to_nothing_and_nobody_says_how_much_fits() {
+fn nothing_is_trimmed_if_it_would_free_little_and_the_limit_is_unknown() {
     let history = exchanges(1);
     let mut spec = small(|spec| {
         spec.messages = vec![Arc::new(Message::user("q".repeat(80_000)))];
@@ -842,7 +842,7 @@ fn nothing_goes_where_that_would_be_next_to_nothing_and_nobody_says_how_much_fit
 }
 
 #[test]
-fn there_is_one_summary_also_where_one_large_exchange_is_enough() {
+fn a_second_compaction_replaces_the_first_summary() {
     let mut history = exchanges(4);
     let mut run = Script::start_after(small(summarizing), history.clone());
     run.reply(says("Much x."));
@@ -866,7 +866,7 @@ fn there_is_one_summary_also_where_one_large_exchange_is_enough() {
 }
 
 #[test]
-fn a_message_that_never_fitted_makes_room_for_those_before_it() {
+fn a_message_that_never_fit_is_trimmed_instead_of_those_before_it() {
     let mut history = exchanges(2);
     history.push(Message::user("q".repeat(8_000)));
     let spec = || {
@@ -897,7 +897,7 @@ fn a_message_that_never_fitted_makes_room_for_those_before_it() {
 }
 
 #[test]
-fn results_that_a_run_failed_on_make_room_in_the_next_one() {
+fn oversized_results_of_a_failed_run_are_trimmed_in_the_next_run() {
     let mut run = Script::start(small(|_| {}));
     run.reply(unmeasured(calls_to(&[READ, PUT]))).allow();
     for place in 0..2 {
@@ -918,7 +918,7 @@ fn results_that_a_run_failed_on_make_room_in_the_next_one() {
 }
 
 #[test]
-fn each_turn_has_its_own_one_retry_after_an_overflow() {
+fn each_turn_has_one_retry_after_an_overflow() {
     let history = exchanges(6);
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
@@ -937,7 +937,7 @@ fn each_turn_has_its_own_one_retry_after_an_overflow() {
 }
 
 #[test]
-fn the_record_of_the_next_call_says_what_was_sent_after_trimming() {
+fn the_record_of_the_next_call_shows_what_was_sent_after_trimming() {
     let history = exchanges(4);
     let mut run = Script::start_after(small(summarizing), history);
     run.reply(says("Many x."));
@@ -956,7 +956,7 @@ fn the_record_of_the_next_call_says_what_was_sent_after_trimming() {
 }
 
 #[test]
-fn a_crash_while_it_is_summed_up_asks_for_the_same_summary_again() {
+fn a_crash_during_compaction_requests_the_same_summary_again() {
     let history = exchanges(4);
     let mut run = Script::start_after(small(summarizing), history.clone());
     let asked = run.model_call().request.clone();
@@ -968,7 +968,7 @@ fn a_crash_while_it_is_summed_up_asks_for_the_same_summary_again() {
 }
 
 #[test]
-fn cancelled_while_it_is_summed_up_the_run_keeps_its_whole_history() {
+fn a_run_cancelled_during_compaction_keeps_its_whole_history() {
     let history = exchanges(4);
     let mut run = Script::start_after(small(summarizing), history.clone());
     run.cancel();
@@ -978,7 +978,7 @@ fn cancelled_while_it_is_summed_up_the_run_keeps_its_whole_history() {
 }
 
 #[test]
-fn what_no_model_heard_while_it_was_summed_up_is_heard_beside_the_next_summary() {
+fn an_unread_message_sent_during_compaction_follows_the_next_summary() {
     let history = exchanges(4);
     let mut run = Script::start_after(small(summarizing), history.clone());
     assert_eq!(run.model_call().purpose, Purpose::Compaction);
@@ -998,7 +998,7 @@ fn what_no_model_heard_while_it_was_summed_up_is_heard_beside_the_next_summary()
 }
 
 #[test]
-fn a_sub_agent_has_a_context_of_its_own() {
+fn a_sub_agent_has_its_own_context_window() {
     let mut spec = researching();
     let researcher = researcher(&mut spec);
     researcher.context_tokens = Some(1_000 + DEFINITIONS);

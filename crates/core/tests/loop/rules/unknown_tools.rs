@@ -21,7 +21,7 @@ fn an_unknown_tool_gets_an_error_that_names_the_known_ones() {
 }
 
 #[test]
-fn a_tool_that_was_offered_and_is_gone_is_not_named_as_one_there_is() {
+fn a_removed_tool_is_not_listed_as_available() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).vet([Vetting::Unknown]);
     insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"the tool read_file is not here now, or not as it was when it was offered"}"#);
@@ -29,7 +29,7 @@ fn a_tool_that_was_offered_and_is_gone_is_not_named_as_one_there_is() {
 }
 
 #[test]
-fn a_hostile_name_is_shown_in_part() {
+fn a_hostile_tool_name_is_cut() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&["x".repeat(100_000).as_str()])).allow();
     assert!(run.tool_messages()[0].len() < 300);
@@ -43,7 +43,7 @@ fn the_siblings_of_an_unknown_tool_run() {
 }
 
 #[test]
-fn three_turns_in_a_row_with_an_unknown_tool_end_with_a_last_answer() {
+fn three_consecutive_turns_with_an_unknown_tool_end_with_a_last_answer() {
     let mut run = Script::start(spec_with_profile(|profile| profile.repeats.warn = 0));
     call_unknown(&mut run);
     call_unknown(&mut run);
@@ -65,7 +65,7 @@ fn three_turns_in_a_row_with_an_unknown_tool_end_with_a_last_answer() {
 }
 
 #[test]
-fn a_turn_without_an_unknown_tool_begins_the_count_anew() {
+fn a_turn_without_an_unknown_tool_resets_the_count() {
     let mut run = Script::start(spec());
     call_unknown(&mut run);
     call_unknown(&mut run);
@@ -76,7 +76,7 @@ fn a_turn_without_an_unknown_tool_begins_the_count_anew() {
 }
 
 #[test]
-fn as_policy_an_unknown_tool_ends_the_run_and_none_of_its_batch_runs() {
+fn with_the_stop_setting_an_unknown_tool_ends_the_run_and_no_call_runs() {
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.unknown_tool = UnknownTool::Stop;
     }));
@@ -104,7 +104,7 @@ fn as_policy_an_unknown_tool_ends_the_run_and_none_of_its_batch_runs() {
 }
 
 #[test]
-fn a_call_that_runs_already_is_stopped_and_not_said_never_to_have_run() {
+fn a_call_in_progress_is_stopped_and_not_reported_as_never_run() {
     // A tool can disappear between the first check and the check of edited arguments.
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.unknown_tool = UnknownTool::Stop;

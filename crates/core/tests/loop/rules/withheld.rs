@@ -302,7 +302,7 @@ fn but_for(change: fn(&mut DataPolicy)) -> DataPolicy {
 }
 
 #[test]
-fn what_may_not_be_stored_is_in_no_record_of_any_type() {
+fn withheld_content_is_in_no_record_of_any_type() {
     let kinds = [
         (TEXT, but_for(|policy| policy.text = false)),
         (CALLS, but_for(|policy| policy.tool_calls = false)),
@@ -323,7 +323,7 @@ fn what_may_not_be_stored_is_in_no_record_of_any_type() {
 }
 
 #[test]
-fn each_type_of_record_that_holds_content_is_withheld_from() {
+fn every_record_type_with_content_is_withheld_from() {
     let nothing = but_for(|policy| {
         (policy.text, policy.tool_calls) = (false, false);
         (policy.tool_results, policy.reasoning) = (false, false);
@@ -368,7 +368,7 @@ fn each_type_of_record_that_holds_content_is_withheld_from() {
 }
 
 #[test]
-fn of_an_error_of_a_provider_its_kind_is_stored_and_the_run_is_seen_to_end_with_it() {
+fn the_kind_of_a_provider_error_is_stored_and_matches_the_end_of_the_run() {
     let run = refused();
     let policy = but_for(|policy| policy.reasoning = false);
     let stored: Vec<_> = run.records.iter().map(|it| it.withheld(policy)).collect();
@@ -390,7 +390,7 @@ fn of_an_error_of_a_provider_its_kind_is_stored_and_the_run_is_seen_to_end_with_
 }
 
 #[test]
-fn a_log_that_something_is_kept_out_of_is_not_replayed() {
+fn a_log_with_withheld_content_is_not_replayed() {
     for (policy, what) in [
         (but_for(|policy| policy.text = false), "text"),
         (
@@ -412,7 +412,7 @@ fn a_log_that_something_is_kept_out_of_is_not_replayed() {
 }
 
 #[test]
-fn of_a_message_that_no_model_heard_the_history_holds_what_may_be_stored() {
+fn an_unread_message_is_in_the_history_as_far_as_it_may_be_stored() {
     let mut run = Script::start(spec());
     run.steer(TEXT).cancel();
     let policy = but_for(|policy| policy.text = false);
@@ -428,7 +428,7 @@ fn of_a_message_that_no_model_heard_the_history_holds_what_may_be_stored() {
 }
 
 #[test]
-fn what_one_agent_may_not_store_the_run_does_not_store() {
+fn content_one_agent_may_not_store_is_withheld_in_the_whole_run() {
     let mut spec = researching();
     let policy = but_for(|policy| policy.tool_results = false);
     researcher(&mut spec).profile.data = policy;
@@ -439,7 +439,7 @@ fn what_one_agent_may_not_store_the_run_does_not_store() {
 }
 
 #[test]
-fn a_run_of_which_all_is_stored_says_nothing_of_it() {
+fn a_run_that_stores_everything_records_no_warning() {
     let run = Script::start(spec());
     assert_eq!(run.kinds(), ["run_started"]);
     assert!(run.records[0].withheld(DataPolicy::ALL).is_none());

@@ -139,7 +139,7 @@ fn said(text: &str) -> Arc<Record> {
 }
 
 #[test]
-fn pieces_are_put_together_once_however_often_they_come() {
+fn pieces_are_assembled_once_however_often_they_arrive() {
     let (mut original, mut elsewhere) = (Original::new(1), Elsewhere::new());
     let mut all = Vec::new();
     for text in ["one ", "two ", "three"] {
@@ -157,7 +157,7 @@ fn pieces_are_put_together_once_however_often_they_come() {
 }
 
 #[test]
-fn what_follows_a_gap_is_not_shown_until_all_comes_anew() {
+fn text_after_a_gap_is_not_shown_until_everything_is_resent() {
     let (mut original, mut elsewhere) = (Original::new(1), Elsewhere::new());
     original.says(1, 0, "one ");
     elsewhere.take_all(&original.pieces());
@@ -175,7 +175,7 @@ fn what_follows_a_gap_is_not_shown_until_all_comes_anew() {
 }
 
 #[test]
-fn a_record_adds_what_no_piece_brought_and_voids_what_it_does_not_hold() {
+fn a_record_adds_missing_text_and_retracts_text_it_does_not_contain() {
     for (shown, record, expected) in [
         ("All ", said("All is well."), "All is well."),
         ("", said("All is well."), ""),
@@ -200,7 +200,7 @@ fn a_record_adds_what_no_piece_brought_and_voids_what_it_does_not_hold() {
 }
 
 #[test]
-fn thoughts_and_text_are_both_completed() {
+fn reasoning_and_text_are_both_completed() {
     let (mut original, mut elsewhere) = (Original::new(1), Elsewhere::new());
     let think = LiveText::Reasoning;
     original.buffer.text(Attempt(1), BlockIndex(0), think, "hm");
@@ -211,7 +211,7 @@ fn thoughts_and_text_are_both_completed() {
 }
 
 #[test]
-fn pieces_wait_for_the_records_before_them_and_are_old_after_those_that_close_their_calls() {
+fn pieces_wait_for_earlier_records_and_are_ignored_once_their_call_is_closed() {
     let (mut original, mut elsewhere) = (Original::new(1), Elsewhere::new());
     original.says(1, 0, "early");
     let mut piece = original.pieces().remove(0);
@@ -228,7 +228,7 @@ fn pieces_wait_for_the_records_before_them_and_are_old_after_those_that_close_th
 }
 
 #[test]
-fn whoever_takes_the_run_over_begins_the_text_anew_and_the_former_one_is_not_heard_any_more() {
+fn a_later_holder_of_the_run_restarts_the_text_and_older_pieces_are_ignored() {
     let (mut former, mut next) = (Original::new(1), Original::new(2));
     let mut elsewhere = Elsewhere::new();
     former.says(1, 0, "half of ");
@@ -246,7 +246,7 @@ fn whoever_takes_the_run_over_begins_the_text_anew_and_the_former_one_is_not_hea
 }
 
 #[test]
-fn text_that_a_person_cut_off_stays_and_that_of_others_who_end_does_not() {
+fn cancelled_text_stays_only_if_the_record_contains_it() {
     let (mut original, mut elsewhere) = (Original::new(1), Elsewhere::new());
     original.says(1, 0, "As I was ");
     elsewhere.take_all(&original.pieces());
@@ -277,7 +277,7 @@ fn text_that_a_person_cut_off_stays_and_that_of_others_who_end_does_not() {
 }
 
 #[test]
-fn whatever_is_lost_or_repeated_on_the_way_the_text_is_that_of_the_record_in_the_end() {
+fn lost_or_repeated_pieces_still_yield_the_text_of_the_record() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut original, mut elsewhere) = (Original::new(1), Elsewhere::new());

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_over_as_soon_as_either_clock_says_so() {
+    fn a_lease_is_invalid_once_it_has_expired_on_either_clock() {
         let (lease, began) = held(30 * SECOND);
         for (steady, wall, valid) in [(30, 30, true), (31, 1, false), (1, 31, false)] {
             let now = after(began, steady * SECOND, wall * SECOND);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_renewed_three_times_within_its_length_and_every_five_seconds_at_least() {
+    fn a_lease_is_renewed_three_times_per_length_and_at_least_every_five_seconds() {
         for (length, pause) in [
             (Duration::ZERO, MIN_HEARTBEAT),
             (3 * SECOND, SECOND),

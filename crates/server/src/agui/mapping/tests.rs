@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn any_events_are_told_in_a_legal_order_and_no_call_twice_in_a_run_that_goes_on(
+    fn any_events_map_to_a_legal_order_and_a_resumed_run_repeats_no_call(
         before in proptest::collection::vec(happening(), 0..40),
         after in proptest::collection::vec(happening(), 0..40),
         failed in any::<bool>(),
@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[test]
-fn text_that_is_void_is_taken_back_by_the_messages_that_stand() {
+fn retracted_text_is_removed_by_a_messages_snapshot() {
     let mut log = log();
     let mut mapping = mapping(&log);
     mapping.begin();
@@ -113,7 +113,7 @@ fn text_that_is_void_is_taken_back_by_the_messages_that_stand() {
 }
 
 #[test]
-fn what_was_not_heard_live_is_told_from_the_record_and_what_was_is_not_told_again() {
+fn only_text_that_was_not_streamed_live_is_sent_from_the_record() {
     for live_text in ["", "It is", "It is mild."] {
         let mut log = log();
         let mut mapping = mapping(&log);
@@ -140,7 +140,7 @@ fn what_was_not_heard_live_is_told_from_the_record_and_what_was_is_not_told_agai
 }
 
 #[test]
-fn the_calls_of_a_reply_belong_to_its_message_and_the_answer_of_an_ending_is_told() {
+fn calls_name_their_message_as_parent_and_a_closing_answer_is_sent() {
     let mut log = log();
     let mut mapping = mapping(&log);
     mapping.begin();
@@ -174,7 +174,7 @@ fn the_calls_of_a_reply_belong_to_its_message_and_the_answer_of_an_ending_is_tol
 }
 
 #[test]
-fn a_draft_that_is_still_to_be_checked_is_told_nowhere_and_the_answer_once() {
+fn a_draft_awaiting_a_check_is_not_sent_and_the_answer_is_sent_once() {
     for is_cited in [true, false] {
         let mut log = log();
         let mut mapping = mapping(&log);
@@ -210,7 +210,7 @@ fn a_draft_that_is_still_to_be_checked_is_told_nowhere_and_the_answer_once() {
 }
 
 #[test]
-fn a_suspended_agent_names_the_interrupts_of_its_own_and_of_those_below_it() {
+fn a_suspended_sub_agent_names_its_own_interrupts_and_those_below_it() {
     let mut log = log();
     let mut mapping = mapping(&log);
     mapping.begin();

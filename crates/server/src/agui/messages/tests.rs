@@ -22,7 +22,7 @@ fn call(id: &str) -> Value {
 }
 
 #[test]
-fn a_session_that_holds_nothing_is_told_the_whole_thread() {
+fn an_empty_session_receives_the_whole_thread() {
     let thread = read(json!([
         {"id": "0", "role": "system", "content": "Be brief."},
         {"id": "1", "role": "user", "content": "I live in Oslo."},
@@ -39,7 +39,7 @@ fn a_session_that_holds_nothing_is_told_the_whole_thread() {
 }
 
 #[test]
-fn a_session_is_told_what_was_said_since_its_last_answer() {
+fn a_session_receives_only_messages_since_its_last_answer() {
     let kept = [
         Arc::new(Message::user("Hello?")),
         Arc::new(Message::assistant("Hi.")),
@@ -57,7 +57,7 @@ fn a_session_is_told_what_was_said_since_its_last_answer() {
 }
 
 #[test]
-fn what_a_run_without_an_answer_took_is_not_told_again() {
+fn messages_taken_by_a_run_without_an_answer_are_not_sent_again() {
     let kept = [Arc::new(Message::user("Hello?"))];
     let thread = json!([
         {"id": "1", "role": "user", "content": "Hello?"},
@@ -70,7 +70,7 @@ fn what_a_run_without_an_answer_took_is_not_told_again() {
 }
 
 #[test]
-fn what_the_front_end_does_not_know_of_a_run_without_an_answer_brings_nothing_back() {
+fn a_message_unknown_to_the_front_end_does_not_resend_earlier_messages() {
     let kept = ["Hello?", "In German."].map(Message::user).map(Arc::new);
     let thread = json!([
         {"id": "1", "role": "user", "content": "Hello?"},
@@ -84,7 +84,7 @@ fn what_the_front_end_does_not_know_of_a_run_without_an_answer_brings_nothing_ba
 }
 
 #[test]
-fn a_result_is_told_that_the_session_waits_for_and_no_other() {
+fn only_a_result_that_the_session_awaits_is_new() {
     let asks = read(
         json!([{"id": "1", "role": "user", "content": "Coat?"}, call("c1"),
         {"id": "t", "role": "tool", "toolCallId": "c1", "content": "{\"celsius\": 3}"}]),
@@ -105,7 +105,7 @@ fn a_result_is_told_that_the_session_waits_for_and_no_other() {
 }
 
 #[test]
-fn a_part_of_the_results_of_a_reply_is_refused_unless_the_person_says_something() {
+fn incomplete_results_of_a_reply_are_refused_unless_a_user_message_follows() {
     let function = json!({"name": "weather", "arguments": "{}"});
     let result = |id: &str| json!({"role": "tool", "toolCallId": id, "content": "3 degrees"});
     let mut thread = vec![
@@ -130,7 +130,7 @@ fn a_part_of_the_results_of_a_reply_is_refused_unless_the_person_says_something(
 }
 
 #[test]
-fn the_results_at_the_end_are_told_again_to_a_session_that_holds_their_calls_alone() {
+fn final_results_are_repeated_only_to_a_session_that_holds_their_calls() {
     let thread = read(
         json!([{"id": "1", "role": "user", "content": "Coat?"}, call("c1"),
         {"id": "t", "role": "tool", "toolCallId": "c1", "content": "3 degrees"}]),
@@ -144,7 +144,7 @@ fn the_results_at_the_end_are_told_again_to_a_session_that_holds_their_calls_alo
 }
 
 #[test]
-fn many_results_find_their_calls_in_a_time_that_grows_no_faster_than_they_do() {
+fn matching_many_results_to_their_calls_takes_linear_time() {
     let ids: Vec<String> = (0..100_000).map(|number| format!("c{number}")).collect();
     let calls = ids.iter().map(|id| {
         let function = json!({"name": format!("tool-{id}"), "arguments": "{}"});
@@ -164,7 +164,7 @@ fn many_results_find_their_calls_in_a_time_that_grows_no_faster_than_they_do() {
 }
 
 #[test]
-fn of_several_calls_with_one_id_the_first_names_the_tool_of_the_result() {
+fn the_first_of_several_calls_with_one_id_names_the_tool_of_the_result() {
     let named = |name: &str| {
         let function = json!({"name": name, "arguments": "{}"});
         json!({"role": "assistant", "toolCalls": [{"id": "c1", "function": function}]})
@@ -204,7 +204,7 @@ fn a_result_is_json_text_or_an_error() {
 }
 
 #[test]
-fn images_and_documents_are_attached_and_what_cannot_be_is_refused_by_name() {
+fn images_and_documents_are_attached_and_invalid_parts_are_refused_by_field() {
     let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==";
     let thread = read(json!([{"id": "1", "role": "user", "content": [
         {"type": "text", "text": "What is it?"},
@@ -250,7 +250,7 @@ fn images_and_documents_are_attached_and_what_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn texts_that_are_files_are_counted_among_the_files_of_a_message() {
+fn text_files_count_towards_the_attachment_limit_of_a_message() {
     let file = json!({"type": "binary", "mimeType": "text/plain", "data": "aGVsbG8="});
     let mut content = vec![json!({"type": "text", "text": "hello"}); 21];
     content.extend(vec![file.clone(); 20]);

@@ -53,7 +53,7 @@ async fn assert_answered(server: &InProcess, model: &ScriptedModel, body: &Value
 }
 
 #[tokio::test]
-async fn a_result_is_sent_again_after_a_model_that_failed() {
+async fn a_result_can_be_sent_again_after_a_model_failure() {
     let model = Arc::new(ScriptedModel::new());
     let (server, _, body) = with_result(&model).await;
     for _ in 0..2 {
@@ -65,7 +65,7 @@ async fn a_result_is_sent_again_after_a_model_that_failed() {
 }
 
 #[tokio::test]
-async fn a_result_is_sent_again_after_the_connection_broke_off() {
+async fn a_result_can_be_sent_again_after_a_broken_connection() {
     let model = Arc::new(ScriptedModel::new());
     let (server, orchestrator, body) = with_result(&model).await;
     model.push(Script::hanging());
@@ -87,8 +87,7 @@ async fn a_result_is_sent_again_after_the_connection_broke_off() {
 }
 
 #[tokio::test]
-async fn an_answer_with_a_result_is_sent_again_after_a_model_that_failed_and_once_it_was_answered()
-{
+async fn a_decision_with_a_result_can_be_sent_again_after_a_failure_and_after_success() {
     let calls = [("pick", "{}"), ("refund", r#"{"order":17}"#)];
     let model = ScriptedModel::new()
         .then(reply::calls(calls))
@@ -137,7 +136,7 @@ async fn an_answer_with_a_result_is_sent_again_after_a_model_that_failed_and_onc
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_leaves_the_run_to_another_one_that_is_told_it() {
+async fn a_run_continues_until_its_last_follower_disconnects() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
         .then(Script::hanging());

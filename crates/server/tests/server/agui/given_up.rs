@@ -28,7 +28,7 @@ async fn ended(orchestrator: &Orchestrator) -> RunId {
 }
 
 #[tokio::test]
-async fn an_interrupt_that_expired_can_be_given_up_however_often() {
+async fn an_expired_interrupt_can_be_cancelled_repeatedly() {
     let (model, tool) = refunds();
     let clock = Arc::new(VirtualClock::new());
     let (server, _) = serve_by(model, &tool, clock.clone()).await;
@@ -49,7 +49,7 @@ async fn an_interrupt_that_expired_can_be_given_up_however_often() {
 }
 
 #[tokio::test]
-async fn an_interrupt_that_was_decided_elsewhere_can_be_given_up_by_whoever_follows_the_run() {
+async fn an_interrupt_decided_elsewhere_can_be_cancelled_by_any_follower_of_the_run() {
     let (model, tool) = refunds();
     let (server, orchestrator) = serve(model, &tool).await;
     let client = server.client();
@@ -79,7 +79,7 @@ async fn an_interrupt_that_was_decided_elsewhere_can_be_given_up_by_whoever_foll
 }
 
 #[tokio::test]
-async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_settled() {
+async fn a_message_sent_with_a_cancelled_interrupt_starts_a_run_once_that_is_settled() {
     let (model, tool) = refunds();
     let (server, orchestrator) = serve(model.then(reply::text("It is late.")), &tool).await;
     let client = server.client();
@@ -104,7 +104,7 @@ async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_se
 }
 
 #[tokio::test]
-async fn what_a_run_asked_long_ago_is_not_looked_for() {
+async fn an_interrupt_of_a_run_too_long_ago_is_not_found() {
     let (model, tool) = refunds();
     let model = (0..16).fold(model, |model, _| model.then(reply::text("Hello.")));
     let (server, orchestrator) = serve(model, &tool).await;
@@ -131,7 +131,7 @@ async fn what_a_run_asked_long_ago_is_not_looked_for() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_with_what_is_given_up_is_not_taken_by_the_run_that_goes_on() {
+async fn a_message_sent_with_a_cancelled_interrupt_is_not_taken_by_the_continuing_run() {
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
@@ -148,7 +148,7 @@ async fn a_message_that_comes_with_what_is_given_up_is_not_taken_by_the_run_that
 }
 
 #[tokio::test]
-async fn what_is_given_up_after_its_run_failed_or_was_cancelled_ends_with_a_run_that_finished() {
+async fn cancelling_an_interrupt_of_a_failed_or_cancelled_run_ends_with_run_finished() {
     for (fails, code) in [(true, "run-failed"), (false, "")] {
         let calls = [("refund", r#"{"order":17}"#)];
         let model = ScriptedModel::new().then(reply::calls(calls));

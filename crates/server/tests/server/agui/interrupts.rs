@@ -39,7 +39,7 @@ pub(super) async fn decide_elsewhere(client: &Client, first: &[Value], decision:
 }
 
 #[tokio::test]
-async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the_answer() {
+async fn a_call_that_needs_approval_interrupts_the_run_and_runs_once_when_answered() {
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
@@ -87,7 +87,7 @@ async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the
 }
 
 #[tokio::test]
-async fn arguments_are_edited_and_calls_denied_as_the_person_says() {
+async fn arguments_are_edited_and_calls_denied_as_the_person_decides() {
     for (payload, ran, result) in [
         (
             json!({"approved": true, "editedArgs": {"order": 18}}),
@@ -116,8 +116,7 @@ async fn arguments_are_edited_and_calls_denied_as_the_person_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_not_count_are_refused()
- {
+async fn the_losers_of_contradicting_simultaneous_answers_are_refused() {
     for round in 0..10 {
         let (order, other) = (r#"{"order":17}"#, r#"{"order":18}"#);
         let calls = [("refund", order), ("refund", other)];
@@ -164,7 +163,7 @@ async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
+async fn an_answer_that_does_not_fit_the_open_interrupt_changes_nothing() {
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
@@ -208,7 +207,7 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_after_the_time_of_its_interrupt_is_refused() {
+async fn an_answer_after_the_interrupt_expired_is_refused() {
     let (model, tool) = refunds();
     let clock = Arc::new(VirtualClock::new());
     let (server, _) = serve_by(model, &tool, clock.clone()).await;
@@ -228,7 +227,7 @@ async fn an_answer_that_comes_after_the_time_of_its_interrupt_is_refused() {
 }
 
 #[tokio::test]
-async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer() {
+async fn all_open_interrupts_must_be_answered_together_and_each_call_gets_its_own_answer() {
     let calls = [("refund", r#"{"order":17}"#), ("refund", r#"{"order":18}"#)];
     let model = ScriptedModel::new()
         .then(reply::text_and_calls("Both.", calls))
@@ -272,7 +271,7 @@ async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer(
 }
 
 #[tokio::test]
-async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
+async fn a_repeated_answer_follows_a_run_that_waited_in_between_to_its_end() {
     let calls = [("refund", r#"{"order":17}"#), ("refund", r#"{"order":18}"#)];
     let model = ScriptedModel::new()
         .then(reply::text_and_calls("Both.", calls))
@@ -305,7 +304,7 @@ async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_sent_again_tells_the_next_interrupt_of_its_run() {
+async fn a_repeated_answer_receives_the_next_interrupt_of_its_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
         .then(reply::calls([("refund", r#"{"order":18}"#)]))
@@ -334,7 +333,7 @@ async fn an_answer_that_is_sent_again_tells_the_next_interrupt_of_its_run() {
 }
 
 #[tokio::test]
-async fn what_the_front_end_s_tools_found_beside_an_interrupt_is_taken_after_the_answer_to_it() {
+async fn front_end_results_next_to_an_interrupt_are_accepted_after_its_answer() {
     let calls = [("pick", "{}"), ("refund", r#"{"order":17}"#)];
     let model = ScriptedModel::new()
         .then(reply::text("Hello."))

@@ -52,7 +52,7 @@ fn clean(seen: &Value) {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn text_reasoning_and_a_call_of_the_servers_own_arrive_as_messages() {
+async fn text_reasoning_and_server_side_calls_arrive_as_messages() {
     let model = ScriptedModel::new()
         .then(reply::text_and_calls(
             "I look.",
@@ -97,7 +97,7 @@ async fn text_reasoning_and_a_call_of_the_servers_own_arrive_as_messages() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn a_tool_of_the_front_end_is_run_there_and_its_result_goes_on() {
+async fn a_front_end_tool_runs_there_and_its_result_continues_the_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
         .then(reply::text("Take a coat."));
@@ -118,7 +118,7 @@ async fn a_tool_of_the_front_end_is_run_there_and_its_result_goes_on() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn a_person_at_the_front_end_approves_denies_and_edits() {
+async fn a_person_at_the_front_end_can_approve_deny_and_edit() {
     for (scene, ran, result) in [
         ("approve", 1, "17"),
         ("deny", 0, "not today"),
@@ -150,7 +150,7 @@ async fn a_person_at_the_front_end_approves_denies_and_edits() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn what_was_decided_elsewhere_is_given_up_and_the_thread_goes_on() {
+async fn an_interrupt_decided_elsewhere_can_be_cancelled_and_the_thread_continues() {
     for (scene, code) in [
         ("decided_elsewhere", json!("not-asked")),
         ("message_instead", Value::Null),
@@ -172,7 +172,7 @@ async fn what_was_decided_elsewhere_is_given_up_and_the_thread_goes_on() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn what_an_agent_does_for_another_is_told_as_its_own() {
+async fn events_of_a_sub_agent_carry_its_id() {
     let small = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("True."));
@@ -210,7 +210,7 @@ async fn what_an_agent_does_for_another_is_told_as_its_own() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn text_of_a_reply_that_broke_off_does_not_stand() {
+async fn the_text_of_a_broken_off_reply_is_removed() {
     let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
     let broken = Script::from(reply::text("It is false, I believe."))
         .split(3)
@@ -229,7 +229,7 @@ async fn text_of_a_reply_that_broke_off_does_not_stand() {
 
 #[tokio::test]
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
-async fn a_run_that_fails_is_an_error_to_the_client() {
+async fn a_failed_run_is_an_error_to_the_client() {
     let (server, ..) = serve(ScriptedModel::new()).await;
     let seen = play(&server, "error").await;
     assert_eq!(seen["code"], "run-failed", "{seen}");

@@ -21,7 +21,7 @@ fn fails() -> LlmError {
 
 /// With a virtual clock: the runs have five seconds and do not end.
 #[tokio::test]
-async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
+async fn a_run_left_by_a_draining_server_is_not_restarted_by_clients() {
     let store = Arc::new(MemoryStore::new());
     let server = InProcess::start(ScriptedModel::always(Script::hanging()), store.clone()).await;
     let asking = ["/v1/chat/completions", "/v1/responses"].map(|path| {
@@ -59,7 +59,7 @@ async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
 }
 
 #[tokio::test]
-async fn the_error_of_a_run_that_somebody_cancels_says_so_and_why() {
+async fn the_error_of_a_cancelled_run_names_the_cancellation_and_its_reason() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let look = spec("look").read_only();
         let tool = Arc::new(ScriptedTool::always(look, Act::stalling()));
@@ -89,7 +89,7 @@ async fn the_error_of_a_run_that_somebody_cancels_says_so_and_why() {
 }
 
 #[tokio::test]
-async fn a_model_without_room_for_a_conversation_is_told_by_openais_own_code() {
+async fn a_context_overflow_is_reported_with_the_openai_error_code() {
     let overflow = LlmErrorKind::ContextOverflow {
         limit: None,
         needed: None,
@@ -114,7 +114,7 @@ async fn a_model_without_room_for_a_conversation_is_told_by_openais_own_code() {
 }
 
 #[tokio::test]
-async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
+async fn a_failed_response_can_be_repeated_after_the_previous_one() {
     let model = ScriptedModel::new()
         .then(reply::text("Hello, Bo."))
         .then(fails())
@@ -150,7 +150,7 @@ async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
 }
 
 #[tokio::test]
-async fn where_nothing_was_said_within_the_limit_a_chat_and_a_response_say_so_streamed_or_not() {
+async fn an_answer_cut_off_before_any_text_explains_the_limit_streamed_or_not() {
     let mut cut = reply::reasoned("Let me see.", "");
     cut.finish = ReplyFinish::Length;
     let server = InProcess::of(ScriptedModel::always(cut)).await;
@@ -184,7 +184,7 @@ async fn newest(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn a_response_whose_client_left_is_asked_for_again_after_the_one_before_it() {
+async fn a_response_whose_client_left_can_be_repeated_after_the_previous_one() {
     let model = ScriptedModel::new()
         .then(reply::text("Hello, Bo."))
         .then(Script::hanging())
@@ -255,8 +255,7 @@ async fn assert_taken_again(client: &Client, model: &ScriptedModel, path: &str, 
 }
 
 #[tokio::test]
-async fn results_are_sent_again_to_a_chat_that_failed_and_what_the_servers_tools_found_stays_known()
-{
+async fn results_can_be_sent_again_to_a_failed_chat_and_server_tool_results_are_preserved() {
     let (server, model) = fails_after_results().await;
     let client = server.client();
     let path = "/v1/chat/completions";
@@ -271,7 +270,7 @@ async fn results_are_sent_again_to_a_chat_that_failed_and_what_the_servers_tools
 }
 
 #[tokio::test]
-async fn results_are_sent_again_after_a_response_that_failed_with_and_without_its_id() {
+async fn results_can_be_sent_again_after_a_failed_response_with_or_without_its_id() {
     for with_id in [true, false] {
         let (server, model) = fails_after_results().await;
         let client = server.client();

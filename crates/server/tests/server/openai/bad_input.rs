@@ -13,7 +13,7 @@ use crate::support::program::{folder_with, make_key};
 use crate::support::{Client, Program};
 
 #[tokio::test]
-async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_place() {
+async fn out_of_range_values_and_nul_characters_are_refused_with_their_path() {
     let chat = |field: &str, value: Value| {
         let mut body = json!({"messages": [user("hi")]});
         body[field] = value;
@@ -64,7 +64,7 @@ async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_
 }
 
 #[tokio::test]
-async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_json() {
+async fn a_value_of_the_wrong_type_is_refused_with_its_path_in_json_terms() {
     let refused = |body: Value, place: Value| (body, 400, "invalid_field", place);
     let response = |item: Value| json!({"input": [user("hi"), item]});
     let output = json!({"type": "function_call_output", "call_id": "a", "output": {"x": 1}});
@@ -107,7 +107,7 @@ async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_j
 }
 
 #[tokio::test]
-async fn a_tool_with_a_pattern_of_another_language_is_taken_and_one_without_a_schema_is_told_why() {
+async fn a_tool_schema_with_a_foreign_regex_is_accepted_and_an_invalid_one_is_refused() {
     let server = InProcess::of(ScriptedModel::always(reply::text("Noted."))).await;
     for (kind, expected) in [("string", 200), ("strng", 400)] {
         let name = json!({"type": kind, "pattern": r"[\w-.]+"});
@@ -125,7 +125,7 @@ async fn a_tool_with_a_pattern_of_another_language_is_taken_and_one_without_a_sc
 }
 
 #[tokio::test]
-async fn a_result_without_its_call_and_a_second_one_of_a_call_are_refused_by_their_place() {
+async fn a_result_without_its_call_or_a_duplicate_result_is_refused_with_its_path() {
     let refused = |body: Value, place: &str| (body, 400, "invalid_field", json!(place));
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
@@ -165,7 +165,7 @@ async fn a_result_without_its_call_and_a_second_one_of_a_call_are_refused_by_the
 }
 
 #[tokio::test]
-async fn a_conversation_that_ends_with_an_answer_is_refused_and_told_what_to_send() {
+async fn a_conversation_ending_with_an_answer_is_refused_with_advice() {
     let server = InProcess::of(ScriptedModel::new()).await;
     let said = json!([user("Count."), {"role": "assistant", "content": "One, two,"}]);
     for (path, field) in [
@@ -187,7 +187,7 @@ async fn a_conversation_that_ends_with_an_answer_is_refused_and_told_what_to_sen
 }
 
 #[tokio::test]
-async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
+async fn input_too_long_for_every_model_is_refused_with_its_field() {
     let model = ScriptedModel::always(reply::text("Noted.")).with_context(1_000);
     let server = InProcess::of(model).await;
     let long = "word ".repeat(20_000);
@@ -206,7 +206,7 @@ async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
 }
 
 #[tokio::test]
-async fn a_later_call_may_have_the_id_of_an_earlier_one() {
+async fn a_later_call_may_reuse_the_id_of_an_earlier_one() {
     let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
     let server = super::builder(&Arc::new(model), "").build().unwrap();
     let server = InProcess::serve(server).await;
@@ -220,7 +220,7 @@ async fn a_later_call_may_have_the_id_of_an_earlier_one() {
 }
 
 #[tokio::test]
-async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
+async fn an_escaped_nul_in_text_and_boundary_values_are_accepted() {
     let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
     let server = super::builder(&Arc::new(model), "").build().unwrap();
     let server = InProcess::serve(server).await;
@@ -236,7 +236,7 @@ async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
 }
 
 #[tokio::test]
-async fn an_error_repeats_nothing_that_no_output_may_hold() {
+async fn an_error_does_not_repeat_redacted_text() {
     let text = "[telemetry]\nredact = ['CANARY-\\d+']\n";
     let program = Program::start_in(folder_with(text), |_| {}).await;
     for (path, said) in [("chat/completions", "messages"), ("responses", "input")] {
@@ -253,7 +253,7 @@ async fn an_error_repeats_nothing_that_no_output_may_hold() {
 }
 
 #[tokio::test]
-async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
+async fn a_key_lists_exactly_the_models_its_requests_may_name() {
     let text = "[agents.clerk]\ninstructions = 'You answer.'\n";
     let folder = folder_with(text);
     let all = make_key(folder.path(), &["--owner", "ada"]).await;

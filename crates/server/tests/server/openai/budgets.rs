@@ -12,7 +12,7 @@ use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
 #[tokio::test]
-async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off() {
+async fn an_exhausted_budget_is_an_error_and_not_a_truncated_answer() {
     let said = reply::using(reply::text("Noted."), 90_000, 10_000);
     let model = Arc::new(ScriptedModel::always(said));
     let policy = "plans.team.day.max_tokens = 100000\n";
@@ -72,7 +72,7 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
 }
 
 #[tokio::test]
-async fn a_wrong_answer_that_is_given_again_and_again_is_an_error_and_none_that_was_cut_off() {
+async fn a_repeatedly_invalid_answer_is_an_error_and_not_a_truncated_answer() {
     let wrong = reply::calls([("final_answer", r#"{"no":1}"#)]);
     let model = Arc::new(ScriptedModel::always(wrong));
     model.push(reply::text("Noted."));

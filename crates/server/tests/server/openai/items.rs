@@ -62,7 +62,7 @@ pub(super) fn last_messages(model: &ScriptedModel) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn results_that_stand_behind_their_calls_are_all_taken() {
+async fn results_that_follow_their_calls_are_all_accepted() {
     let (server, model) = calling().await;
     let client = server.client();
     let mut body = json!({"input": [user("Coat?")], "tools": tools()});
@@ -82,7 +82,7 @@ async fn results_that_stand_behind_their_calls_are_all_taken() {
 }
 
 #[tokio::test]
-async fn results_of_some_calls_of_an_answer_are_refused_and_name_those_that_are_missing() {
+async fn incomplete_results_of_an_answer_are_refused_with_the_missing_calls() {
     let (server, model) = calling().await;
     let client = server.client();
     let body = json!({"input": [user("Coat?")], "tools": tools()});
@@ -113,7 +113,7 @@ async fn results_of_some_calls_of_an_answer_are_refused_and_name_those_that_are_
 }
 
 #[tokio::test]
-async fn who_gives_no_result_of_an_answer_or_of_an_earlier_one_too_few_is_answered() {
+async fn a_user_message_may_follow_calls_without_all_their_results() {
     let model = ScriptedModel::always(reply::text("Yes."));
     let server = InProcess::of(model).await;
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}});
@@ -132,7 +132,7 @@ async fn who_gives_no_result_of_an_answer_or_of_an_earlier_one_too_few_is_answer
 }
 
 #[tokio::test]
-async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_holds_hashes() {
+async fn a_whole_conversation_is_sent_as_received_when_its_session_stores_only_hashes() {
     for (kept_out, goes_on) in [
         ("text", false),
         ("tool_calls", false),
@@ -165,7 +165,7 @@ async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_h
 }
 
 #[tokio::test]
-async fn a_loop_that_names_the_same_response_at_each_step_goes_on_behind_its_last_calls() {
+async fn a_loop_that_always_names_the_same_response_continues_after_its_last_calls() {
     let looks = |tool| reply::calls([(tool, r#"{"city":"Oslo"}"#)]);
     let model = ScriptedModel::new()
         .then(reply::text("Noted."))
@@ -209,7 +209,7 @@ async fn a_loop_that_names_the_same_response_at_each_step_goes_on_behind_its_las
 }
 
 #[tokio::test]
-async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
+async fn everything_sent_with_a_response_id_is_new_except_its_calls() {
     let (server, model) = calling().await;
     let client = server.client();
     let body = json!({"input": "Coat?", "tools": tools()});
@@ -238,7 +238,7 @@ async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
 }
 
 #[tokio::test]
-async fn what_the_system_says_in_the_input_holds_by_the_id_of_a_response_and_instructions_do_not() {
+async fn system_messages_in_the_input_persist_by_response_id_and_instructions_do_not() {
     let model = Arc::new(ScriptedModel::always(reply::text("Oui.")));
     let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
     let client = server.client();
@@ -270,7 +270,7 @@ async fn what_the_system_says_in_the_input_holds_by_the_id_of_a_response_and_ins
 }
 
 #[tokio::test]
-async fn a_call_that_is_told_again_may_have_no_arguments() {
+async fn a_repeated_call_may_have_null_arguments() {
     let model = ScriptedModel::always(reply::text("Noted."));
     let server = InProcess::of(model).await;
     let call =
@@ -298,7 +298,7 @@ fn references(response: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn messages_that_are_only_named_are_told_to_the_model_again_and_thoughts_are_not() {
+async fn referenced_messages_are_sent_to_the_model_again_and_reasoning_is_not() {
     let model = ScriptedModel::new()
         .then(reply::reasoned("A greeting.", "Hi there."))
         .then(reply::text("Two."))
@@ -325,7 +325,7 @@ fn whole(response: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_named_or_sent_back_with_its_id_brings_along_what_its_run_read() {
+async fn a_referenced_or_returned_answer_carries_the_taint_of_its_run() {
     let free = "rules.free = { answer = 'allow', tools = ['fetch', 'put'] }\n";
     let ways: [fn(&Value) -> Vec<Value>; 2] = [references, whole];
     for sent_back in ways {
@@ -356,7 +356,7 @@ async fn an_answer_that_is_named_or_sent_back_with_its_id_brings_along_what_its_
 }
 
 #[tokio::test]
-async fn messages_of_an_answer_that_follow_each_other_are_told_with_an_empty_line_between() {
+async fn adjacent_assistant_messages_are_joined_with_an_empty_line() {
     let model = Arc::new(ScriptedModel::always(reply::text("Noted.")));
     let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
     let says = |text: &str| json!({"role": "assistant", "content": text});
@@ -377,7 +377,7 @@ async fn messages_of_an_answer_that_follow_each_other_are_told_with_an_empty_lin
 }
 
 #[tokio::test]
-async fn calls_that_are_only_named_are_answered_with_and_without_the_id_of_their_response() {
+async fn referenced_calls_are_answered_with_and_without_the_id_of_their_response() {
     for with_id in [false, true] {
         let (server, model) = calling().await;
         let client = server.client();
@@ -403,7 +403,7 @@ async fn calls_that_are_only_named_are_answered_with_and_without_the_id_of_their
 }
 
 #[tokio::test]
-async fn an_item_that_is_named_and_not_known_is_refused_by_its_place() {
+async fn a_reference_to_an_unknown_item_is_refused_with_its_path() {
     let naming = |id: &str| {
         let reference = json!({"type": "item_reference", "id": id});
         json!({"input": [user("Hello."), reference, user("And?")]})
@@ -421,7 +421,7 @@ async fn an_item_that_is_named_and_not_known_is_refused_by_its_place() {
 }
 
 #[tokio::test]
-async fn items_of_more_responses_than_may_be_named_are_refused_before_any_is_looked_up() {
+async fn references_to_too_many_responses_are_refused_before_any_is_looked_up() {
     let naming = |responses: usize| {
         let id = |number: usize| format!("msg_00000000-0000-0000-0000-{number:012}_0");
         let reference = |number: usize| json!({"type": "item_reference", "id": id(number)});
@@ -438,7 +438,7 @@ async fn items_of_more_responses_than_may_be_named_are_refused_before_any_is_loo
 }
 
 #[tokio::test]
-async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in_all() {
+async fn alternating_references_keep_their_places_and_share_one_size_limit() {
     let model = ScriptedModel::new()
         .then(reply::text("One."))
         .then(reply::text("Two."))
@@ -472,7 +472,7 @@ async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in
 }
 
 #[tokio::test]
-async fn a_message_that_a_response_never_had_is_refused_and_one_that_it_may_have_had_is_left_out() {
+async fn a_reference_to_an_impossible_message_is_refused_and_a_discarded_one_ignored() {
     let model = ScriptedModel::new()
         .then(reply::text("Hi there."))
         .then(reply::text("Two."))

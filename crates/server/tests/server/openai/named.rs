@@ -12,7 +12,7 @@ async fn server() -> InProcess {
 }
 
 #[tokio::test]
-async fn a_response_that_is_asked_for_again_names_its_model_and_the_one_before_it() {
+async fn a_retrieved_response_names_its_model_and_the_previous_response() {
     let server = server().await;
     let client = server.client();
     let mut previous = Value::Null;
@@ -30,7 +30,7 @@ async fn a_response_that_is_asked_for_again_names_its_model_and_the_one_before_i
 }
 
 #[tokio::test]
-async fn a_response_says_which_form_was_asked_for_whole_streamed_and_asked_for_again() {
+async fn a_response_names_its_format_whole_streamed_and_retrieved() {
     let server = InProcess::of(ScriptedModel::always(reply::text(r#"{"n": 42}"#))).await;
     let client = server.client();
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
@@ -61,7 +61,7 @@ async fn a_response_says_which_form_was_asked_for_whole_streamed_and_asked_for_a
 }
 
 #[tokio::test]
-async fn the_answer_to_a_request_repeats_its_metadata_beside_where_the_run_is() {
+async fn a_response_repeats_its_request_metadata_next_to_the_run_id() {
     let server = server().await;
     let client = server.client();
     let mut body = json!({"input": "hi", "metadata": {"nb": "x", "run_id": "mine"}});
@@ -76,7 +76,7 @@ async fn the_answer_to_a_request_repeats_its_metadata_beside_where_the_run_is() 
 }
 
 #[tokio::test]
-async fn a_response_and_a_session_that_are_both_named_have_to_belong_together() {
+async fn a_response_and_a_session_named_together_must_match() {
     let server = server().await;
     let client = server.client();
     let (_, first) = post(&client, "/v1/responses", &json!({"input": "hi"})).await;
@@ -97,7 +97,7 @@ async fn a_response_and_a_session_that_are_both_named_have_to_belong_together() 
 }
 
 #[tokio::test]
-async fn a_session_that_holds_nothing_takes_all_of_a_conversation_and_then_what_is_new() {
+async fn an_empty_session_takes_a_whole_conversation_and_then_only_new_messages() {
     let server = server().await;
     let client = server.client();
     let mut messages = vec![
@@ -116,7 +116,7 @@ async fn a_session_that_holds_nothing_takes_all_of_a_conversation_and_then_what_
 }
 
 #[tokio::test]
-async fn conversations_prompts_and_streams_of_what_was_begun_are_refused() {
+async fn conversations_prompts_and_streams_of_stored_responses_are_refused() {
     let with = |field: &str, value: Value| {
         let mut body = json!({"input": "hi"});
         body[field] = value;

@@ -40,7 +40,7 @@ async fn thinking(answers: usize) -> InProcess {
 }
 
 #[tokio::test]
-async fn a_chat_tells_the_thoughts_and_the_words_of_all_its_model_calls_streamed_or_not() {
+async fn a_chat_returns_reasoning_and_text_of_all_its_model_calls_streamed_or_not() {
     let server = thinking(2).await;
     let mut body = json!({"messages": [user("What time is it?")]});
     let (_, whole) = post(&server.client(), "/v1/chat/completions", &body).await;
@@ -66,7 +66,7 @@ fn streamed(chunks: &[Value], field: &str) -> String {
 const CHECKED: &str = "channels.chat.self_check = 'always'\n";
 
 #[tokio::test]
-async fn a_chat_in_one_piece_says_what_a_stream_of_it_says() {
+async fn a_whole_chat_has_the_same_text_as_its_stream() {
     let remind = "agents.main_thread.no_calls = { remind = { prompt = 'Look.', at_most = 1 } }\n";
     let noon = || reply::text("It is noon.");
     for (replies, policy, expected) in [
@@ -117,7 +117,7 @@ fn items(response: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_response_has_the_same_items_whole_streamed_and_again() {
+async fn a_response_has_the_same_items_whole_streamed_and_retrieved() {
     let server = thinking(2).await;
     let client = server.client();
     let mut body = json!({"input": "What time is it?"});
@@ -155,7 +155,7 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
 }
 
 #[tokio::test]
-async fn what_is_only_a_draft_is_no_item_of_a_response_whole_streamed_or_again() {
+async fn a_draft_is_not_an_item_of_a_response_whole_streamed_or_retrieved() {
     let [one, noon] = ["It is one.", "It is noon."].map(reply::text);
     let replies = [looks("I look."), one, noon];
     let server = saying(&replies, 2, CHECKED).await;
@@ -178,7 +178,7 @@ async fn what_is_only_a_draft_is_no_item_of_a_response_whole_streamed_or_again()
 }
 
 #[tokio::test]
-async fn the_events_of_a_response_tell_its_items_without_breaks_before_and_with_a_message() {
+async fn response_events_omit_leading_blank_text_and_always_include_a_message() {
     let thought = || reply::reasoned("Hm.", "").parts.remove(0);
     let [broken, hello] = ["\n", "Hello."].map(ReplyPart::text);
     for (said, kinds, text) in [
@@ -226,7 +226,7 @@ async fn the_events_of_a_response_tell_its_items_without_breaks_before_and_with_
 }
 
 #[tokio::test]
-async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_response() {
+async fn text_before_a_broken_connection_is_streamed_but_not_part_of_the_response() {
     let error = LlmError::new(LlmErrorKind::Connection, "reset by peer");
     let broken = Script::from(reply::text("It is false, I believe."));
     let broken = broken.split(3).fail_at(4, error);
@@ -263,7 +263,7 @@ async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_re
 }
 
 #[tokio::test]
-async fn an_agent_with_a_form_of_its_own_gives_its_answer_alone_streamed_whole_and_again() {
+async fn an_agent_with_an_answer_schema_returns_only_its_answer_in_every_form() {
     let form = r#"{"ok":true}"#;
     let answers = reply::calls([("final_answer", form)]);
     let policy = "agents.rev.instructions = 'You review.'\nagents.rev.tools = ['clock']\n\
@@ -295,7 +295,7 @@ async fn an_agent_with_a_form_of_its_own_gives_its_answer_alone_streamed_whole_a
 }
 
 #[tokio::test]
-async fn why_an_answer_came_to_a_limit_and_what_to_do_about_it_is_told_streamed_or_not() {
+async fn the_notice_of_a_reached_limit_and_its_remedy_is_sent_streamed_or_not() {
     let mut cut = reply::calls([("clock", "{}")]);
     cut.finish = ReplyFinish::Length;
     let server = saying(&[cut], 20, "modes.moderate.max_turns = 1\n").await;

@@ -71,7 +71,7 @@ async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place:
 }
 
 #[tokio::test]
-async fn a_chat_that_waits_for_a_person_says_what_for_and_where_it_is_decided() {
+async fn a_chat_waiting_for_approval_names_the_call_and_where_to_decide_it() {
     let (server, tool) = asking().await;
     let body = json!({"messages": [user("Refund order 17.")]});
     let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
@@ -84,7 +84,7 @@ async fn a_chat_that_waits_for_a_person_says_what_for_and_where_it_is_decided() 
 }
 
 #[tokio::test]
-async fn a_chat_with_tools_of_its_own_is_told_where_their_calls_stand_once_it_is_decided() {
+async fn a_waiting_chat_with_client_tools_names_where_their_calls_are_after_the_decision() {
     let calls = reply::calls([("weather", "{}"), ("refund", r#"{"order":17}"#)]);
     let model = Arc::new(ScriptedModel::new().then(calls).then(reply::text("Sunny.")));
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
@@ -117,7 +117,7 @@ async fn a_chat_with_tools_of_its_own_is_told_where_their_calls_stand_once_it_is
 }
 
 #[tokio::test]
-async fn a_streamed_chat_that_waits_says_so_after_what_the_model_said() {
+async fn a_streamed_chat_that_waits_reports_it_after_the_text_of_the_model() {
     let (server, tool) = asking().await;
     let body = json!({"messages": [user("Refund order 17.")], "stream": true});
     let data = stream(&server.client(), "/v1/chat/completions", &body).await;
@@ -134,7 +134,7 @@ async fn a_streamed_chat_that_waits_says_so_after_what_the_model_said() {
 }
 
 #[tokio::test]
-async fn a_response_that_waits_says_so_streamed_or_not_and_when_it_is_asked_for_again() {
+async fn a_waiting_response_reports_it_streamed_or_not_and_when_retrieved() {
     let body = json!({"input": "Refund order 17."});
     let mut streamed = body.clone();
     streamed["stream"] = json!(true);
@@ -171,7 +171,7 @@ async fn a_response_that_waits_says_so_streamed_or_not_and_when_it_is_asked_for_
 }
 
 #[tokio::test]
-async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
+async fn the_notice_of_a_waiting_response_may_be_referenced_after_the_decision() {
     let (server, tool) = asking().await;
     let client = server.client();
     let body = json!({"input": "Refund order 17."});
@@ -189,7 +189,7 @@ async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
 }
 
 #[tokio::test]
-async fn whoever_goes_on_from_a_response_that_waits_is_told_where_that_is_seen_and_ended() {
+async fn continuing_a_waiting_response_names_where_to_see_and_cancel_its_run() {
     let (server, tool) = asking().await;
     let client = server.client();
     let body = json!({"input": "Refund order 17."});
@@ -214,7 +214,7 @@ fn schema() -> Value {
 }
 
 #[tokio::test]
-async fn what_a_chat_waits_for_in_place_of_an_answer_of_a_form_is_a_refusal_streamed_or_not() {
+async fn a_formatted_chat_that_waits_is_a_refusal_streamed_or_not() {
     let form = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema()}});
     let path = "/v1/chat/completions";
     for is_stream in [false, true] {
@@ -247,7 +247,7 @@ async fn what_a_chat_waits_for_in_place_of_an_answer_of_a_form_is_a_refusal_stre
 }
 
 #[tokio::test]
-async fn a_response_that_waits_in_place_of_an_answer_of_a_form_refuses_and_does_so_again() {
+async fn a_formatted_response_that_waits_is_a_refusal_and_again_when_retrieved() {
     let form = json!({"type": "json_schema", "name": "Count", "schema": schema()});
     for is_stream in [false, true] {
         let (server, _tool) = asking().await;
@@ -280,7 +280,7 @@ async fn a_response_that_waits_in_place_of_an_answer_of_a_form_refuses_and_does_
 }
 
 #[tokio::test]
-async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_may_send_back() {
+async fn a_question_instead_of_a_formatted_answer_is_a_refusal_that_may_be_sent_back() {
     let asks = reply::calls([("ask_user", r#"{"question":"Which order?"}"#)]);
     let model = ScriptedModel::new().then(asks).then(reply::text("Noted."));
     let model = Arc::new(model);
@@ -308,7 +308,7 @@ async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_m
 }
 
 #[tokio::test]
-async fn a_question_beside_calls_is_a_refusal_where_an_answer_of_a_form_was_asked_for() {
+async fn a_question_next_to_calls_is_a_refusal_when_a_format_was_requested() {
     let calls = [
         ("ask_user", r#"{"question":"Which town?"}"#),
         ("weather", "{}"),
@@ -349,7 +349,7 @@ async fn a_question_beside_calls_is_a_refusal_where_an_answer_of_a_form_was_aske
 }
 
 #[tokio::test]
-async fn what_comes_in_place_of_a_call_that_a_client_wants_is_a_refusal_streamed_or_not() {
+async fn anything_instead_of_a_required_client_call_is_a_refusal_streamed_or_not() {
     let refund = || reply::calls([("refund", r#"{"order":17}"#)]);
     let asks = reply::calls([("ask_user", r#"{"question":"Which town?"}"#)]);
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
@@ -389,7 +389,7 @@ async fn what_comes_in_place_of_a_call_that_a_client_wants_is_a_refusal_streamed
 }
 
 #[tokio::test]
-async fn a_question_beside_calls_of_the_client_s_tools_is_told_with_them() {
+async fn a_question_next_to_client_tool_calls_is_sent_with_them() {
     let question = ("ask_user", r#"{"question":"Which town?"}"#);
     for calls in [[question, ("weather", "{}")], [("weather", "{}"), question]] {
         let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
@@ -429,7 +429,7 @@ async fn a_question_beside_calls_of_the_client_s_tools_is_told_with_them() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_an_answer_of_a_form_ends_it_as_openais_own_do() {
+async fn a_model_refusal_of_a_formatted_answer_ends_as_at_openai() {
     let mut refusal = reply::text("I will not.");
     refusal.finish = ReplyFinish::Refused;
     let model = Arc::new(ScriptedModel::new().then(refusal.clone()).then(refusal));
@@ -451,7 +451,7 @@ async fn a_model_that_refuses_an_answer_of_a_form_ends_it_as_openais_own_do() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_a_limit_is_no_refusal_of_a_form() {
+async fn text_before_a_limit_is_not_a_refusal_of_a_formatted_answer() {
     let calls = || reply::text_and_calls("I look.", [("clock", "{}")]);
     let model = ScriptedModel::new()
         .then(calls())

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_that_fails_says_why_and_leaves_the_others_alone() {
+    fn a_failing_section_gives_its_reason_and_does_not_affect_the_others() {
         let mut report = Report::default();
         report.add::<Memory>(Section::Memory, Err("no such counter".to_owned()));
         report.add(
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warnings_of_all_sections_stand_together() {
+    fn the_warnings_of_all_sections_are_collected() {
         let mut report = Report::default();
         report.add(Section::Memory, Ok(Memory::new(100, 95, 5, 0, 0)));
         assert_eq!(report.warnings, ["Memory is 95 % full."]);

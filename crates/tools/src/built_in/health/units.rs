@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_durations_are_written_in_the_units_that_matter() {
+    fn sizes_and_durations_are_written_in_suitable_units() {
         assert_eq!(size(512 << 20), "512 MiB");
         assert_eq!(size(3 << 29), "1.5 GiB");
         assert_eq!(duration(59), "0 minutes");

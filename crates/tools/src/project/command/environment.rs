@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_known_to_be_harmless_is_handed_on() {
+    fn only_harmless_variables_are_passed_on() {
         let ours = [
             ("PATH", ".:/bin::relative:/usr/bin:"),
             ("LC_ALL", "C"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_handed_on_but_for_what_commands_are_told() {
+    fn configured_variables_are_passed_on_except_those_that_are_always_set() {
         let ours = [
             ("HTTPS_PROXY", "http://proxy:3128"),
             ("https_proxy", "other"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_told_the_trace_that_it_belongs_to() {
+    fn a_command_receives_the_trace_it_belongs_to() {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let trace: TraceContext = parent.parse().unwrap();
         let told =

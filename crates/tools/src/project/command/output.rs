@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fits_is_kept_whole() {
+    async fn output_within_the_limit_is_complete() {
         let whole = vec![b'x'; COMMAND_MAX_OUTPUT_BYTES];
         let (collected, _) = read(&[&whole]).await;
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_flood_the_beginning_and_the_end_are_kept() {
+    async fn only_the_beginning_and_end_of_excessive_output_are_stored() {
         let middle = vec![b'x'; 8 << 20];
         let (collected, _) = read(&[b"first", &middle, b"last"]).await;
         let left_out = collected.left_out();
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_character_cut_in_two_is_shown_whole_and_what_is_none_as_such() {
+    async fn a_character_split_across_reads_is_shown_whole_and_invalid_bytes_are_replaced() {
         let (collected, shown) = read(&[b"a\xc3", b"\xa9b\xff", b"c\xe2\x82"]).await;
         assert_eq!(shown, ["a", "éb\u{fffd}", "c", "\u{fffd}"]);
         assert_eq!(collected.into_text(), "aéb\u{fffd}c\u{fffd}");
     }
 
     #[tokio::test]
-    async fn no_more_is_shown_live_than_the_bound() {
+    async fn live_output_is_bounded() {
         let flood = vec![b'x'; 3 * COMMAND_MAX_LIVE_BYTES];
         let (_, shown) = read(&[&flood]).await;
         let bytes: usize = shown.iter().map(String::len).sum();

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_that_counts_is_that_of_the_nearest_folder() {
+    fn the_repository_of_the_nearest_folder_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let root = top.join("repository/project");
@@ -87,7 +87,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn hooks_and_filters_that_do_not_run_are_known() {
+    fn hooks_and_filters_that_do_not_run_are_detected() {
         use std::os::unix::fs::PermissionsExt;
 
         let folder = tempfile::tempdir().unwrap();

@@ -411,14 +411,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_shown_with_its_blanks_and_tabs() {
+    fn a_line_is_shown_with_its_spaces_and_tabs() {
         assert_eq!(as_is("\t\tlet x\t= 1; \r\n"), "\t\tlet x\t= 1; ");
         assert_eq!(as_is("\u{1b}[2J"), " [2J");
         assert_eq!(as_is(&"x".repeat(201)), format!("{}…", "x".repeat(200)));
     }
 
     #[test]
-    fn what_stands_around_tells_how_a_line_ends() {
+    fn the_line_ending_is_taken_from_surrounding_lines() {
         let file = ["a\r\n", "b\n", "c"];
         assert_eq!(end_around(&file, 0, 1), Some("\r\n"));
         assert_eq!(end_around(&file, 1, 0), Some("\r\n"));

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_right_are_believed_whatever_the_lines_look_like() {
+    fn correct_counts_determine_the_hunk_whatever_its_lines_look_like() {
         let sql = "@@ -4,2 +4,2 @@\n--- a\n+++ b\n x\n\n@@ -9 +9 @@\n-x\n+y\n\\ No newline at end of file\n--- a/b\n+++ /dev/null\n";
         let expected = [("@@ -4,2 +0,2 @@\n", 3), ("@@ -9,1 +2,1 @@\n", 3)];
         assert_eq!(
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_wrong_are_made_of_the_lines() {
+    fn incorrect_counts_are_recomputed_from_the_lines() {
         for (patch, expected) in [
             ("@@ -3,9 +3 @@ fn f() {\n a\n-b\n+c\n", "@@ -3,2 +0,2 @@\n"),
             ("@@ -3 +3 @@\n a\n-b\n\n d\n\n", "@@ -3,4 +0,3 @@\n"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_its_sign_ends_a_hunk_only_where_the_counts_are_right() {
+    fn a_line_without_a_sign_ends_a_hunk_only_if_the_counts_are_right() {
         for (lines, expected) in [
             (["@@ -1 +1,2 @@", " a", "+b", "c"], Ok(2)),
             (["@@ -1 +1,3 @@", " a", "+b", "c"], Err(2)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hunk_without_a_line_of_its_own_comes_behind_all_that_have_one() {
+    fn a_hunk_without_a_line_number_comes_after_all_that_have_one() {
         let patch = "@@ -5,2 +5,2 @@\n a\n-b\n-c\n@@ -6 +6 @@\n-d\n@@\n-e\n@@ -9,2 +9,2 @@\n+f\n";
         let starts: Vec<usize> = read(patch)
             .iter()

@@ -10,7 +10,7 @@ fn settings(model: &str, set_up: impl FnOnce(&mut AnthropicConfig)) -> Settings 
 }
 
 #[test]
-fn a_way_to_think_that_the_model_does_not_take_is_left_out_with_advice() {
+fn an_unsupported_thinking_mode_is_omitted_with_advice() {
     for (model, thinking, budget, advice) in [
         (
             "claude-opus-4-7",
@@ -60,7 +60,7 @@ fn a_way_to_think_that_the_model_does_not_take_is_left_out_with_advice() {
 }
 
 #[test]
-fn what_the_model_takes_or_may_take_stays() {
+fn supported_thinking_modes_and_efforts_are_kept() {
     for (model, thinking, budget, expected) in [
         (
             "claude-sonnet-4-6",
@@ -94,7 +94,7 @@ fn what_the_model_takes_or_may_take_stays() {
 }
 
 #[test]
-fn an_effort_is_left_out_where_the_model_takes_none() {
+fn effort_is_omitted_if_the_model_does_not_accept_it() {
     let old = settings("claude-haiku-4-5", |config| {
         config.effort = Some(Effort::High);
     });
@@ -104,7 +104,7 @@ fn an_effort_is_left_out_where_the_model_takes_none() {
 }
 
 #[test]
-fn the_reason_why_no_temperature_is_sent_is_the_true_one() {
+fn the_reason_for_an_omitted_temperature_is_accurate() {
     let old = settings("claude-sonnet-4-6", |_| {});
     assert_eq!(old.no_temperature(false), None);
     assert!(old.no_temperature(true).unwrap().contains("thinks"));

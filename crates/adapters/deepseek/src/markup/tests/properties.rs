@@ -60,7 +60,7 @@ fn shown(deltas: &[ReplyDelta]) -> String {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_same(
+    fn any_split_of_a_text_gives_the_same_result(
         written in scraps(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..16),
     ) {
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn ordinary_text_passes_unharmed_and_is_held_no_longer_than_needed(
+    fn ordinary_text_passes_unchanged_and_is_held_no_longer_than_needed(
         written in scraps().prop_filter("ordinary", |text| scan::find(text) == TagMatch::Nothing),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..16),
     ) {
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn no_tag_is_ever_shown(
+    fn no_markup_tag_is_ever_shown(
         written in scraps(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..16),
     ) {
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn calls_come_out_as_they_were_meant(
+    fn written_calls_are_decoded_as_intended(
         meant in prop::collection::vec(
             ("[a-z_]{1,12}", prop::collection::btree_map("[a-z]{1,8}", "[^<]{0,20}", 0..4)),
             1..4,

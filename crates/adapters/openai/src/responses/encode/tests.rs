@@ -88,7 +88,7 @@ fn reply(parts: impl IntoIterator<Item = Part>) -> Message {
 }
 
 #[test]
-fn a_request_is_encoded_like_this() {
+fn a_request_matches_its_snapshot() {
     let mut request = request_of([
         Message::system("Be brief.\n\"Quotes\" and \u{1} and 🦀"),
         Message::user("What is here?"),
@@ -124,7 +124,7 @@ fn a_request_is_encoded_like_this() {
 }
 
 #[test]
-fn nothing_is_said_that_was_not_asked_for() {
+fn a_minimal_request_contains_no_optional_fields() {
     let body = body(STANDARD, &request("hi"));
     assert_eq!(
         body,
@@ -133,7 +133,7 @@ fn nothing_is_said_that_was_not_asked_for() {
 }
 
 #[test]
-fn a_conversation_of_nothing_is_an_empty_list() {
+fn a_conversation_without_messages_has_an_empty_input_list() {
     assert_eq!(input(STANDARD, []), json!([]));
     let only_instructions = body(STANDARD, &request_of([Message::system("s")]));
     assert_eq!(only_instructions["instructions"], "s");
@@ -141,7 +141,7 @@ fn a_conversation_of_nothing_is_an_empty_list() {
 }
 
 #[test]
-fn a_late_system_message_has_the_role_that_the_server_takes() {
+fn a_late_system_message_has_the_role_the_server_accepts() {
     let history = || [Message::user("u"), Message::system("late")];
     assert_eq!(input(STANDARD, history())[1]["role"], "developer");
     let mut dialect = STANDARD;
@@ -175,7 +175,7 @@ fn tool_choices_are_written_flat() {
 }
 
 #[test]
-fn without_tools_nothing_is_said_of_tools() {
+fn no_tool_fields_are_sent_without_tools() {
     let mut request = request("hi");
     request.tool_choice = ToolChoice::None;
     let mut dialect = STANDARD;
@@ -187,7 +187,7 @@ fn without_tools_nothing_is_said_of_tools() {
 }
 
 #[test]
-fn every_tool_says_whether_it_is_strict() {
+fn every_tool_states_whether_it_is_strict() {
     let mut request = request("hi");
     let strict = r#"{"type":"object","properties":{}}"#;
     let loose = r#"{"type":"object","properties":{"x":{"type":"string"}}}"#;
@@ -207,7 +207,7 @@ fn every_tool_says_whether_it_is_strict() {
 }
 
 #[test]
-fn the_form_of_a_reply_is_a_flat_format() {
+fn the_reply_format_is_encoded_flat() {
     let mut request = request("hi");
     request.reply_format = ReplyFormat::JsonSchema {
         name: "answer".into(),
@@ -241,14 +241,14 @@ fn the_form_of_a_reply_is_a_flat_format() {
 }
 
 #[test]
-fn a_limit_below_what_the_server_takes_is_raised_to_it() {
+fn a_token_limit_below_the_minimum_is_raised_to_it() {
     let mut request = request("hi");
     request.max_output_tokens = Some(1);
     assert_eq!(body(STANDARD, &request)["max_output_tokens"], 16);
 }
 
 #[test]
-fn a_temperature_is_left_out_where_the_model_refuses_it() {
+fn temperature_is_omitted_if_the_model_refuses_it() {
     let mut request = request("hi");
     request.temperature = Some(0.2);
     assert_eq!(body(STANDARD, &request)["temperature"], json!(0.2));
@@ -258,7 +258,7 @@ fn a_temperature_is_left_out_where_the_model_refuses_it() {
 }
 
 #[test]
-fn items_go_back_whole_and_in_their_order() {
+fn items_are_sent_back_whole_and_in_order() {
     let items = input(
         STANDARD,
         [reply([
@@ -279,7 +279,7 @@ fn items_go_back_whole_and_in_their_order() {
 }
 
 #[test]
-fn reasoning_that_nothing_of_its_reply_follows_is_not_sent() {
+fn reasoning_without_a_following_item_is_not_sent() {
     assert_eq!(input(STANDARD, [reply([reasoning(SEALED)])]), json!([]));
     let after_the_call = [call(r#","id":"fc_1""#), reasoning(SEALED)];
     let items = input(STANDARD, [reply(after_the_call)]);
@@ -287,7 +287,7 @@ fn reasoning_that_nothing_of_its_reply_follows_is_not_sent() {
 }
 
 #[test]
-fn an_id_whose_reasoning_is_not_sent_is_not_sent_either() {
+fn an_id_is_omitted_if_its_reasoning_is_not_sent() {
     let without = [
         text(r#","id":"msg_1","after":"rs_1""#),
         call(r#","id":"fc_1","after":"rs_1""#),
@@ -304,7 +304,7 @@ fn an_id_whose_reasoning_is_not_sent_is_not_sent_either() {
 }
 
 #[test]
-fn reasoning_without_content_goes_only_to_a_server_that_keeps_it() {
+fn reasoning_without_content_is_sent_only_to_a_server_that_stores_it() {
     let parts = || [reasoning(UNSEALED), call(r#","id":"fc_1","after":"rs_1""#)];
     let items = input(STANDARD, [reply(parts())]);
     assert_eq!(items.as_array().unwrap().len(), 1);
@@ -317,7 +317,7 @@ fn reasoning_without_content_goes_only_to_a_server_that_keeps_it() {
 }
 
 #[test]
-fn what_another_provider_server_or_model_gave_goes_back_as_plain_text_and_calls() {
+fn replies_of_another_provider_server_or_model_are_sent_as_plain_text_and_calls() {
     let parts = || {
         [
             reasoning(SEALED),
@@ -346,7 +346,7 @@ fn what_another_provider_server_or_model_gave_goes_back_as_plain_text_and_calls(
 }
 
 #[test]
-fn a_result_is_paired_with_its_call_by_the_id_the_server_gave() {
+fn a_result_is_paired_with_its_call_by_the_provider_id() {
     let items = input(
         STANDARD,
         [
@@ -363,7 +363,7 @@ fn a_result_is_paired_with_its_call_by_the_id_the_server_gave() {
 }
 
 #[test]
-fn a_result_that_is_nothing_at_all_is_said_to_be_none() {
+fn an_empty_result_is_sent_as_no_output() {
     let items = input(
         STANDARD,
         [reply([call("")]), messages::result("loop-1", "look", " ")],
@@ -387,7 +387,7 @@ fn an_id_that_is_too_long_is_shortened_alike_in_call_and_result() {
 }
 
 #[test]
-fn a_name_that_no_server_takes_is_made_plain() {
+fn an_invalid_tool_name_is_sanitized() {
     for (name, expected) in [("loök up", "lo_k_up"), ("", "_"), ("a-b_C1", "a-b_C1")] {
         let items = input(STANDARD, [messages::calls([("c", name, "")])]);
         assert_eq!(items[0]["name"], expected);
@@ -398,7 +398,7 @@ fn a_name_that_no_server_takes_is_made_plain() {
 }
 
 #[test]
-fn a_refusal_goes_back_as_one() {
+fn a_refusal_is_sent_back_as_a_refusal() {
     let items = input(STANDARD, [reply([text(r#","id":"msg_1","refusal":true"#)])]);
     assert_eq!(
         items[0]["content"],
@@ -412,7 +412,7 @@ fn a_refusal_goes_back_as_one() {
 }
 
 #[test]
-fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
+fn supported_media_are_encoded_and_others_refused_or_omitted() {
     let media = |kind: &str, source| Message::User {
         parts: vec![
             Part::text("see"),
@@ -458,7 +458,7 @@ fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
 }
 
 #[test]
-fn each_request_of_a_run_begins_with_the_one_before_byte_for_byte() {
+fn each_request_of_a_run_starts_with_the_previous_one_byte_for_byte() {
     let tools: Arc<[ToolSpec]> = [spec("look").build()].into();
     let encoder = encoder(STANDARD);
     let mut request = request_of([Message::system("s"), Message::user("u")]);
@@ -494,7 +494,7 @@ fn each_request_of_a_run_begins_with_the_one_before_byte_for_byte() {
 }
 
 #[test]
-fn what_a_tool_shows_is_a_part_of_its_output() {
+fn media_in_a_tool_result_become_parts_of_its_output() {
     let Message::Tool(mut result) = messages::result("c1", "camera", "\"taken\"") else {
         unreachable!("it is a result")
     };
@@ -527,7 +527,7 @@ fn what_a_tool_shows_is_a_part_of_its_output() {
 }
 
 #[test]
-fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none() {
+fn an_image_in_the_history_is_omitted_for_a_text_only_model() {
     let mut text_alone = STANDARD;
     text_alone.media = MediaTypes::NONE;
     let message = Message::User {

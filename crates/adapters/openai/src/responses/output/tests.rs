@@ -134,7 +134,7 @@ fn stream() -> Vec<Value> {
 }
 
 #[test]
-fn a_stream_and_the_response_it_leads_to_are_the_same_reply() {
+fn a_stream_and_its_final_response_decode_to_the_same_reply() {
     let streamed = reply(&stream()).unwrap();
     let response = stream().pop().unwrap()["response"].take();
     assert_eq!(whole(&response).unwrap(), streamed);
@@ -148,7 +148,7 @@ fn a_stream_and_the_response_it_leads_to_are_the_same_reply() {
 }
 
 #[test]
-fn items_are_kept_to_be_sent_back() {
+fn items_are_stored_with_the_reply_for_later_requests() {
     let reply = reply(&stream()).unwrap();
     let states: Vec<Value> = reply
         .parts
@@ -186,7 +186,7 @@ fn items_are_kept_to_be_sent_back() {
 }
 
 #[test]
-fn without_pieces_the_items_that_are_done_are_the_reply() {
+fn completed_items_without_deltas_make_the_same_reply() {
     let events = [
         done(0, reasoning()),
         done(1, message("Héllo 🦀")),
@@ -199,7 +199,7 @@ fn without_pieces_the_items_that_are_done_are_the_reply() {
 }
 
 #[test]
-fn reasoning_in_the_open_is_read_like_a_summary() {
+fn open_reasoning_is_read_like_a_summary() {
     let item = json!({"type": "reasoning", "id": "rs_1", "summary": [],
         "content": [{"type": "reasoning_text", "text": "hm"}]});
     let events = [
@@ -213,7 +213,7 @@ fn reasoning_in_the_open_is_read_like_a_summary() {
 }
 
 #[test]
-fn reasoning_that_nobody_may_read_is_kept_all_the_same() {
+fn hidden_reasoning_is_kept_with_its_state() {
     let item =
         json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
     let reply = reply(&[done(0, item), done(1, message("Hi")), completed(&[])]).unwrap();
@@ -225,7 +225,7 @@ fn reasoning_that_nobody_may_read_is_kept_all_the_same() {
 }
 
 #[test]
-fn a_refusal_is_text_and_ends_the_reply_as_refused_and_not_as_filtered() {
+fn a_refusal_is_text_with_a_refused_finish() {
     let item = json!({"type": "message", "id": "msg_1", "content": [{"type": "refusal", "refusal": "I can't."}]});
     let streamed = [
         added(0, started(&item, "content")),
@@ -242,7 +242,7 @@ fn a_refusal_is_text_and_ends_the_reply_as_refused_and_not_as_filtered() {
 }
 
 #[test]
-fn why_a_reply_is_incomplete_is_its_finish() {
+fn the_incomplete_reason_determines_the_finish() {
     let ends = |reason: &str| {
         let response = json!({"status": "incomplete", "incomplete_details": {"reason": reason}, "output": [message("Hel")]});
         whole(&response).map(|reply| reply.finish)
@@ -259,7 +259,7 @@ fn why_a_reply_is_incomplete_is_its_finish() {
 }
 
 #[test]
-fn a_call_that_was_cut_short_by_the_limit_comes_with_that_finish() {
+fn a_call_cut_off_by_the_token_limit_has_a_length_finish() {
     let events = [
         added(0, call("")),
         delta("function_call_arguments", 0, "{\"at"),
@@ -280,7 +280,7 @@ fn a_response_that_is_not_finished_is_incomplete() {
 }
 
 #[test]
-fn events_of_no_interest_are_passed_over_whatever_they_hold() {
+fn unknown_events_are_skipped_whatever_they_contain() {
     let mut events = stream();
     events.insert(
         3,
@@ -294,7 +294,7 @@ fn events_of_no_interest_are_passed_over_whatever_they_hold() {
 }
 
 #[test]
-fn an_item_of_no_interest_takes_no_part() {
+fn an_item_of_another_type_is_ignored() {
     let other = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
     let reply = reply(&[done(0, other), done(1, message("Hi")), completed(&[])]).unwrap();
     assert_eq!(reply.parts.len(), 1);

@@ -38,7 +38,7 @@ fn told(attributes: &[KeyValue], name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_call_that_is_asked_with_settings_of_its_own_is_not_told_with_those_of_its_agent() {
+fn model_calls_with_their_own_settings_do_not_report_the_agents_temperature() {
     let run = RunId(CountingIds::default().new_id());
     let mut log = RunLog::new(run, "s".parse().unwrap());
     let mut started = Arc::unwrap_or_clone(log.started("Hello"));
@@ -59,7 +59,7 @@ fn a_call_that_is_asked_with_settings_of_its_own_is_not_told_with_those_of_its_a
 }
 
 #[test]
-fn what_attempts_that_failed_used_is_in_the_span_of_their_call_as_what_they_cost_is() {
+fn the_span_of_a_call_includes_usage_and_cost_of_failed_attempts() {
     let run = CountingIds::nth_run(1);
     let mut log = RunLog::new(run, "s".parse().unwrap());
     let mut replied = Arc::unwrap_or_clone(log.replied(reply::using(reply::text("Hi."), 10, 2)));
@@ -80,7 +80,7 @@ fn what_attempts_that_failed_used_is_in_the_span_of_their_call_as_what_they_cost
 }
 
 #[test]
-fn a_call_that_ends_with_its_run_has_a_span_of_its_attempts_and_each_names_its_model() {
+fn a_failed_call_that_ends_with_its_run_has_a_span_with_its_attempts() {
     let run = CountingIds::nth_run(1);
     let mut log = RunLog::new(run, "s".parse().unwrap());
     let scope = InstrumentationScope::builder("test").build();
@@ -110,7 +110,7 @@ fn a_call_that_ends_with_its_run_has_a_span_of_its_attempts_and_each_names_its_m
 }
 
 #[test]
-fn what_a_model_was_sent_that_failed_is_told_where_content_is() {
+fn the_input_of_a_failed_model_call_is_exported_with_content() {
     let run = CountingIds::nth_run(1);
     let mut log = RunLog::new(run, "s".parse().unwrap());
     let scope = InstrumentationScope::builder("test").build();
@@ -124,7 +124,7 @@ fn what_a_model_was_sent_that_failed_is_told_where_content_is() {
 }
 
 #[test]
-fn a_question_that_nobody_answered_ends_with_its_call() {
+fn an_unanswered_approval_ends_with_its_call_and_without_a_decision() {
     let run = CountingIds::nth_run(1);
     let mut log = RunLog::new(run, "s".parse().unwrap());
     let call = ToolCallId::from_text("call_1");
@@ -155,7 +155,7 @@ fn a_question_that_nobody_answered_ends_with_its_call() {
 }
 
 #[test]
-fn a_temperature_is_told_as_it_was_written() {
+fn a_temperature_is_exported_as_written() {
     for (given, told) in [(0.7_f32, 0.7_f64), (1.0, 1.0), (0.1, 0.1), (0.0, 0.0)] {
         assert_eq!(as_written(given).to_bits(), told.to_bits());
     }

@@ -92,7 +92,7 @@ fn ids_and_names_of_calls_count_toward_the_size_of_a_reply() {
 }
 
 #[test]
-fn blocks_are_numbered_in_the_order_in_which_they_appear() {
+fn blocks_are_numbered_in_order_of_appearance() {
     let pieces = [
         r#"{"role":"assistant","content":null}"#,
         r#"{"reasoning_content":"hm"}"#,
@@ -141,7 +141,7 @@ fn a_whole_reply_is_read_like_a_chunk() {
 }
 
 #[test]
-fn a_stream_that_ends_with_the_whole_message_says_nothing_twice() {
+fn a_final_whole_message_repeats_nothing_of_the_stream() {
     let whole = |reason: &str| {
         format!(
             r#"{{"object":"chat.completion","model":"m","choices":[{{"index":0,"finish_reason":"{reason}","message":{{
@@ -187,7 +187,7 @@ fn empty_arguments_become_an_empty_object() {
 }
 
 #[test]
-fn numbers_for_ids_and_objects_for_arguments_are_taken_as_they_stand() {
+fn numeric_ids_and_object_arguments_are_accepted_as_written() {
     let streamed = r#"{"tool_calls":[{"index":0,"id":7,"function":{"name":"ls","arguments":{"n": 1.50, "p":"\u00e9"}}},
         {"index":1,"id":null,"function":{"name":"ls","arguments":null}}]}"#;
     let reply = reply_to(&[streamed], "tool_calls").unwrap();
@@ -235,7 +235,7 @@ fn call_pieces(pieces: &[(u64, Option<&str>, Option<&str>, &str)]) -> Vec<String
 }
 
 #[test]
-fn calls_may_have_the_same_number_or_any_others() {
+fn calls_may_share_an_index_or_have_any_other() {
     // As Ollama numbers, as some gateways do, and as no server should.
     for [first, second] in [[0, 0], [1, 2], [2, 0], [0, u64::MAX]] {
         let pieces = call_pieces(&[
@@ -254,7 +254,7 @@ fn calls_may_have_the_same_number_or_any_others() {
 }
 
 #[test]
-fn calls_with_the_same_number_and_no_ids_are_told_apart_by_their_names_and_where_they_are_whole() {
+fn calls_with_one_index_and_no_ids_are_separated_by_name_or_completeness() {
     // As converters for Gemini send them, and as a server does that repeats the name in each piece.
     let pieces = call_pieces(&[
         (0, Some(""), Some("a"), "{}"),
@@ -277,7 +277,7 @@ fn calls_with_the_same_number_and_no_ids_are_told_apart_by_their_names_and_where
 }
 
 #[test]
-fn pieces_of_calls_may_take_turns_by_their_numbers() {
+fn fragments_of_calls_may_alternate_by_index() {
     let pieces = call_pieces(&[
         (1, Some("c"), Some("a"), "{"),
         (2, Some("d"), Some("b"), "{"),
@@ -292,7 +292,7 @@ fn pieces_of_calls_may_take_turns_by_their_numbers() {
 }
 
 #[test]
-fn what_a_server_wants_to_see_again_with_a_call_is_kept_beside_it() {
+fn extra_content_of_a_call_is_kept_as_its_state() {
     let pieces = [
         r#"{"tool_calls":[{"id":"c","function":{"name":"ls","arguments":"{}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]}"#,
         r#"{"tool_calls":[{"id":"d","function":{"name":"ls","arguments":"{}"},"extra_content":null}]}"#,
@@ -307,7 +307,7 @@ fn what_a_server_wants_to_see_again_with_a_call_is_kept_beside_it() {
 }
 
 #[test]
-fn what_a_server_wants_to_see_again_may_come_after_the_reply_has_finished() {
+fn extra_content_of_a_call_may_arrive_after_the_finish() {
     let call = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#;
     let signed =
         r#"{"tool_calls":[{"index":0,"extra_content":{"google":{"thought_signature":"c2ln"}}}]}"#;
@@ -318,7 +318,7 @@ fn what_a_server_wants_to_see_again_may_come_after_the_reply_has_finished() {
 }
 
 #[test]
-fn calls_that_contradict_themselves_are_refused() {
+fn inconsistent_calls_are_an_invalid_response() {
     let first = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":""}}]}"#;
     let call = |call: &str| format!(r#"{{"tool_calls":[{call}]}}"#);
     for (second, complaint) in [
@@ -343,7 +343,7 @@ fn calls_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn a_reply_has_a_bounded_number_of_calls() {
+fn the_number_of_calls_in_a_reply_is_limited() {
     let calls: Vec<String> = (0..=MAX_CALLS)
         .map(|index| format!(r#"{{"index":{index},"function":{{"name":"a"}}}}"#))
         .collect();
@@ -355,7 +355,7 @@ fn a_reply_has_a_bounded_number_of_calls() {
 }
 
 #[test]
-fn an_unknown_or_contradictory_finish_is_refused() {
+fn an_unknown_or_inconsistent_finish_is_refused() {
     let text = r#"{"content":"x"}"#;
     assert!(invalid(&[text], "eos\u{202e}").contains(r"unknown finish reason"));
     assert!(invalid(&[text], "tool_calls").contains("has none"));
@@ -381,13 +381,13 @@ fn a_reply_without_finish_is_incomplete_and_keeps_its_usage() {
 }
 
 #[test]
-fn a_missing_usage_is_unknown() {
+fn missing_usage_is_unknown() {
     let reply = reply_to(&[r#"{"content":"x"}"#], "stop").unwrap();
     assert_eq!(reply.usage.prompt, TokenCount::UNKNOWN);
 }
 
 #[test]
-fn the_usage_of_a_choice_counts_where_the_chunk_has_none() {
+fn usage_inside_a_choice_is_used_if_the_chunk_has_none() {
     let choice =
         r#"{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":7,"cached_tokens":3}}"#;
     for (of_chunk, prompt, cached) in [("null", 7, 3), (r#"{"prompt_tokens":8}"#, 8, 0)] {
@@ -418,7 +418,7 @@ fn each_finish_reason_is_understood() {
 }
 
 #[test]
-fn reasoning_is_found_under_either_name_and_not_twice() {
+fn reasoning_is_read_from_either_field_but_not_twice() {
     for piece in [
         r#"{"reasoning_content":"hm"}"#,
         r#"{"reasoning":"hm"}"#,
@@ -430,7 +430,7 @@ fn reasoning_is_found_under_either_name_and_not_twice() {
 }
 
 #[test]
-fn content_in_parts_is_reasoning_and_text() {
+fn content_parts_are_split_into_reasoning_and_text() {
     let thought = |text: &str| {
         format!(
             r#"{{"content":[{{"type":"thinking","thinking":[{{"type":"text","text":"{text}"}}]}}]}}"#
@@ -457,7 +457,7 @@ fn content_in_parts_is_reasoning_and_text() {
 }
 
 #[test]
-fn chunks_without_choices_or_content_are_passed_over() {
+fn chunks_without_choices_or_content_are_skipped() {
     let chunks = [
         r#"{"choices":[]}"#,
         r#"{"choices":[{"index":0}]}"#,
@@ -469,7 +469,7 @@ fn chunks_without_choices_or_content_are_passed_over() {
 }
 
 #[test]
-fn what_is_no_chunk_is_refused() {
+fn a_malformed_chunk_is_refused() {
     for text in [
         "{",
         "null",
@@ -494,7 +494,7 @@ fn what_is_no_chunk_is_refused() {
 }
 
 #[test]
-fn an_error_in_place_of_a_chunk_is_that_error() {
+fn an_error_instead_of_a_chunk_is_returned_as_that_error() {
     for text in [
         r#"{"error":{"code":503,"message":"no slot","type":"unavailable_error"}}"#,
         r#"{"object":"error","message":"no slot","type":"unavailable_error","code":503}"#,
@@ -508,7 +508,7 @@ fn an_error_in_place_of_a_chunk_is_that_error() {
 }
 
 #[test]
-fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
+fn a_reply_the_server_gave_up_is_a_server_error_with_usage() {
     let text = delta(r#"{"content":"Half"}"#);
     let used = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1}}"#;
     for reason in GAVE_UP_REASONS {
@@ -520,7 +520,7 @@ fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
 }
 
 #[test]
-fn a_reply_that_finished_with_an_error_failed_with_what_its_choice_says() {
+fn a_reply_with_an_error_finish_fails_with_the_error_of_its_choice() {
     let half = delta(r#"{"content":"Half"}"#);
     let choice = |error: &str| {
         let finish = format!(r#""delta":{{}},"finish_reason":"error","error":{error}"#);
@@ -544,7 +544,7 @@ fn a_reply_that_finished_with_an_error_failed_with_what_its_choice_says() {
 }
 
 #[test]
-fn a_refusal_is_text_and_ends_the_reply_as_refused_and_not_as_filtered() {
+fn a_refusal_is_text_with_a_refused_finish_unless_filtered() {
     let reply = reply_to(&[r#"{"refusal":"I "}"#, r#"{"refusal":"can't."}"#], "stop").unwrap();
     assert_eq!(reply.text(), "I can't.");
     assert_eq!(reply.finish, ReplyFinish::Refused);

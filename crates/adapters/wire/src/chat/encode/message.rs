@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_no_server_takes_is_made_plain() {
+    fn an_invalid_tool_name_is_sanitized() {
         let call = messages::calls([("c1", "multi_tool_use.parallel", "{}")]);
         let rules = Rules::new(Dialect::standard("llama"), false, &[]);
         let mut written = Vec::new();

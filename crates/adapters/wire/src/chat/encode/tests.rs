@@ -55,7 +55,7 @@ fn reply_of(provider: &str) -> Message {
 }
 
 #[test]
-fn a_request_is_encoded_like_this() {
+fn a_request_matches_its_snapshot() {
     let mut request = request_of([
         Message::system("Be brief.\n\"Quotes\" and \u{1} and 🦀"),
         Message::user("What is here?"),
@@ -77,7 +77,7 @@ fn a_request_is_encoded_like_this() {
 }
 
 #[test]
-fn without_tools_nothing_is_said_of_tools() {
+fn no_tool_fields_are_sent_without_tools() {
     let mut request = request("hi");
     for choice in [ToolChoice::Auto, ToolChoice::None, ToolChoice::Required] {
         request.tool_choice = choice;
@@ -105,7 +105,7 @@ fn with_choice(choices: ToolChoices, choice: ToolChoice) -> Value {
 }
 
 #[test]
-fn tool_choices_are_written_as_the_server_understands_them() {
+fn tool_choices_are_encoded_as_the_server_understands_them() {
     use ToolChoices::{All, Ignored, Keywords};
     let named = || ToolChoice::Named("b".parse().unwrap());
     let both = json!(["a", "b"]);
@@ -151,7 +151,7 @@ fn a_schema_that_is_not_json_is_a_bad_request() {
 }
 
 #[test]
-fn a_late_system_message_is_what_the_dialect_says() {
+fn a_late_system_message_follows_the_dialect() {
     let history = || {
         [
             Message::system("first"),
@@ -177,7 +177,7 @@ fn a_late_system_message_is_what_the_dialect_says() {
 }
 
 #[test]
-fn a_refusal_of_a_late_system_message_is_learned_once() {
+fn a_refused_late_system_message_is_learned_once() {
     let dialect = Dialect {
         late_system: LateSystem::Auto,
         ..STANDARD
@@ -207,7 +207,7 @@ fn a_refusal_of_a_late_system_message_is_learned_once() {
 }
 
 #[test]
-fn a_trailing_assistant_message_is_followed_by_a_prompt_where_it_would_be_gone_on_with() {
+fn a_trailing_assistant_message_is_followed_by_a_user_prompt_if_configured() {
     let dialect = Dialect {
         trailing_assistant: TrailingAssistant::Prompted,
         ..STANDARD
@@ -224,7 +224,7 @@ fn a_trailing_assistant_message_is_followed_by_a_prompt_where_it_would_be_gone_o
 }
 
 #[test]
-fn reasoning_and_call_ids_go_back_to_the_provider_that_gave_them_and_to_no_other() {
+fn reasoning_and_call_ids_are_sent_back_only_to_their_own_provider() {
     let dialect = Dialect {
         reasoning_echo: ReasoningEcho::Always,
         reasoning_field: "reasoning",
@@ -248,7 +248,7 @@ fn reasoning_and_call_ids_go_back_to_the_provider_that_gave_them_and_to_no_other
 }
 
 #[test]
-fn what_came_with_a_call_goes_back_to_the_model_and_server_that_gave_it_and_to_no_other() {
+fn extra_content_of_a_call_is_sent_back_only_to_its_own_server_and_model() {
     let sent = |provider: &str, state: &str, server: &str, model: &str| {
         let mut reply = reply_of(provider);
         if let Message::Assistant(message) = &mut reply
@@ -283,7 +283,7 @@ fn what_came_with_a_call_goes_back_to_the_model_and_server_that_gave_it_and_to_n
 }
 
 #[test]
-fn the_first_call_of_a_message_is_signed_once_the_server_refused_it_unsigned() {
+fn the_first_unsigned_call_of_a_message_is_signed_after_a_refusal() {
     let mut signed = reply_of("llama");
     let extra = json!({"google": {"thought_signature": "c2ln"}});
     if let Message::Assistant(message) = &mut signed
@@ -325,7 +325,7 @@ fn the_first_call_of_a_message_is_signed_once_the_server_refused_it_unsigned() {
 }
 
 #[test]
-fn reasoning_is_sent_back_as_the_dialect_says() {
+fn reasoning_is_sent_back_as_the_dialect_requires() {
     let history = || {
         [
             Message::user("one"),
@@ -351,7 +351,7 @@ fn reasoning_is_sent_back_as_the_dialect_says() {
 }
 
 #[test]
-fn a_reply_without_reasoning_has_the_field_all_the_same_where_the_server_wants_it() {
+fn an_empty_reasoning_field_is_sent_if_the_server_requires_it() {
     let dialect = |reasoning_echo| Dialect {
         reasoning_echo,
         missing_reasoning: MissingReasoning::Empty,
@@ -378,7 +378,7 @@ fn a_reply_without_reasoning_has_the_field_all_the_same_where_the_server_wants_i
 }
 
 #[test]
-fn a_result_that_is_a_text_is_sent_as_it_is_and_any_other_value_as_json() {
+fn a_text_result_is_sent_as_plain_text_and_any_other_value_as_json() {
     for (result, sent) in [
         (" ", "(no output)"),
         (r#""""#, "(no output)"),
@@ -403,7 +403,7 @@ fn a_result_that_is_a_text_is_sent_as_it_is_and_any_other_value_as_json() {
 }
 
 #[test]
-fn reasoning_of_the_same_turn_is_dropped_once_the_next_turn_begins() {
+fn same_turn_reasoning_is_dropped_when_the_next_turn_starts() {
     let dialect = Dialect {
         reasoning_echo: ReasoningEcho::SameTurn,
         ..STANDARD
@@ -425,7 +425,7 @@ fn reasoning_of_the_same_turn_is_dropped_once_the_next_turn_begins() {
 }
 
 #[test]
-fn arguments_that_are_no_object_are_made_whole_where_the_server_refuses_them() {
+fn arguments_that_are_no_object_are_wrapped_if_the_server_refuses_them() {
     let arguments = |form, text: &str| {
         let dialect = Dialect {
             arguments: form,
@@ -459,7 +459,7 @@ fn arguments_that_are_no_object_are_made_whole_where_the_server_refuses_them() {
 }
 
 #[test]
-fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
+fn supported_media_are_encoded_and_others_refused_or_omitted() {
     let media = |media_type: &str, source| {
         let part = Part::Media(MediaPart {
             media_type: media_type.to_owned(),
@@ -496,7 +496,7 @@ fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
 }
 
 #[test]
-fn several_texts_of_a_message_are_one_content() {
+fn text_parts_of_a_message_are_joined() {
     let message = Message::User {
         parts: vec![Part::text("a"), Part::text("b\n"), Part::text("c")],
     };
@@ -507,7 +507,7 @@ fn several_texts_of_a_message_are_one_content() {
 }
 
 #[test]
-fn a_temperature_that_is_no_number_is_left_out() {
+fn a_temperature_that_is_not_a_number_is_omitted() {
     let mut request = request("hi");
     request.temperature = Some(f32::NAN);
     assert_eq!(body(STANDARD, &request).get("temperature"), None);
@@ -516,7 +516,7 @@ fn a_temperature_that_is_no_number_is_left_out() {
 }
 
 #[test]
-fn tools_that_requests_share_are_encoded_once() {
+fn tools_shared_by_requests_are_encoded_once() {
     let encoder = Encoder::new("m", STANDARD);
     let tools: Arc<[ToolSpec]> = [spec("a").build()].into();
     let first = encoder.tools.encoded(&tools).unwrap();
@@ -537,7 +537,7 @@ fn tools_that_requests_share_are_encoded_once() {
 }
 
 #[test]
-fn what_a_dialect_adds_is_sent_and_nothing_else() {
+fn a_request_with_dialect_options_matches_its_snapshot() {
     let mut request = request_of([
         Message::system("s"),
         Message::user("hi"),
@@ -564,7 +564,7 @@ fn what_a_dialect_adds_is_sent_and_nothing_else() {
 }
 
 #[test]
-fn a_model_that_refuses_tools_while_it_reasons_is_asked_for_one_of_them() {
+fn a_model_that_refuses_tools_with_reasoning_gets_only_one_of_them() {
     let effort = |reasoning_effort, tools: &[&str]| {
         let mut request = request("hi");
         request.tools = tools.iter().map(|name| spec(name).build()).collect();
@@ -593,7 +593,7 @@ fn a_model_that_refuses_tools_while_it_reasons_is_asked_for_one_of_them() {
 }
 
 #[test]
-fn the_form_of_a_reply_is_asked_for_as_the_server_knows_it() {
+fn the_reply_format_is_encoded_as_the_server_understands_it() {
     let mut request = request("hi");
     request.reply_format = neuraxis_core::ReplyFormat::JsonSchema {
         name: "answer".into(),
@@ -638,7 +638,7 @@ fn the_form_of_a_reply_is_asked_for_as_the_server_knows_it() {
 }
 
 #[test]
-fn an_id_that_the_server_would_refuse_is_shortened_alike_in_call_and_result() {
+fn an_overlong_call_id_is_shortened_alike_in_call_and_result() {
     let long = "y".repeat(41);
     let history = [
         messages::calls([(long.as_str(), "look", "{}"), ("short", "look", "{}")]),

@@ -27,7 +27,7 @@ fn json_error(status: u16, body: &str) -> LlmError {
 }
 
 #[test]
-fn a_status_alone_says_what_went_wrong() {
+fn a_status_alone_determines_the_error_kind() {
     let limited = LlmErrorKind::RateLimited {
         retry_after: Some(Duration::from_secs(3)),
     };
@@ -63,7 +63,7 @@ fn a_status_alone_says_what_went_wrong() {
 }
 
 #[test]
-fn the_words_of_a_server_count_more_than_its_status() {
+fn the_error_body_takes_precedence_over_the_status() {
     for (status, body, kind) in [
         (
             429,
@@ -91,7 +91,7 @@ fn the_words_of_a_server_count_more_than_its_status() {
 }
 
 #[test]
-fn an_overflow_brings_the_numbers_whether_in_fields_or_in_words() {
+fn an_overflow_reports_its_sizes_from_fields_or_from_the_message() {
     let overflow = |limit, needed| LlmErrorKind::ContextOverflow {
         limit: Some(limit),
         needed: Some(needed),
@@ -103,7 +103,7 @@ fn an_overflow_brings_the_numbers_whether_in_fields_or_in_words() {
 }
 
 #[test]
-fn an_overflow_is_known_in_the_words_of_each_server() {
+fn an_overflow_is_recognized_in_the_wording_of_each_server() {
     for (words, limit, needed) in [
         (
             "You passed 3581 input tokens and requested 1024 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3072 tokens.",
@@ -184,7 +184,7 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
 }
 
 #[test]
-fn an_overflow_is_known_by_words_that_leave_sizes_out() {
+fn an_overflow_is_recognized_even_without_sizes() {
     for (words, limit) in [
         (
             "prompt too long; exceeded max context length by 42 tokens",
@@ -209,7 +209,7 @@ fn an_overflow_is_known_by_words_that_leave_sizes_out() {
 }
 
 #[test]
-fn of_prompt_and_reply_together_the_prompt_is_what_was_needed() {
+fn the_needed_size_of_an_overflow_excludes_the_reply() {
     for (words, limit, needed) in [
         (
             "Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 9096 tokens: 5000 tokens from the input messages and 4096 tokens for the completion.",
@@ -249,7 +249,7 @@ fn of_prompt_and_reply_together_the_prompt_is_what_was_needed() {
 }
 
 #[test]
-fn a_wait_that_only_the_body_tells_is_heard() {
+fn a_retry_delay_in_the_body_is_read() {
     let detail = |delay: &str| {
         serde_json::json!({"message": "Quota exceeded. Please retry in 9s.", "code": 429, "status": "RESOURCE_EXHAUSTED",
             "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": []},
@@ -290,7 +290,7 @@ fn a_wait_that_only_the_body_tells_is_heard() {
 }
 
 #[test]
-fn a_wait_of_the_headers_counts_more_than_that_of_the_body() {
+fn a_retry_delay_in_the_headers_takes_precedence_over_the_body() {
     let error = json_error(429, r#"{"error":{"message":"Please try again in 17s."}}"#);
     assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
     let body = br#"{"error":{"message":"Please try again in 17s."}}"#;
@@ -303,7 +303,7 @@ fn a_wait_of_the_headers_counts_more_than_that_of_the_body() {
 }
 
 #[test]
-fn every_shape_of_body_gives_its_message() {
+fn every_shape_of_error_body_yields_its_message() {
     for (body, message) in [
         (
             r#"{"error":{"message":"m","type":"t","code":"c"}}"#,
@@ -356,7 +356,7 @@ fn every_shape_of_body_gives_its_message() {
 }
 
 #[test]
-fn what_the_server_behind_a_gateway_said_tells_what_went_wrong() {
+fn an_error_from_behind_a_gateway_determines_the_kind() {
     let handed_on = |raw: serde_json::Value| {
         let metadata = serde_json::json!({"raw": raw, "provider_name": "p"});
         let error = serde_json::json!({"message": "Provider returned error", "code": 400, "metadata": metadata});
@@ -379,7 +379,7 @@ fn what_the_server_behind_a_gateway_said_tells_what_went_wrong() {
 }
 
 #[test]
-fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
+fn an_html_page_instead_of_json_is_named_and_not_quoted() {
     for (status, message) in [
         (502, "the answer is text/html, not JSON"),
         (
@@ -411,7 +411,7 @@ fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
 }
 
 #[test]
-fn where_nothing_is_at_the_address_the_base_url_is_named() {
+fn the_base_url_is_mentioned_if_nothing_is_at_the_address() {
     for (status, body, hints) in [
         (404, r#"{"error":"File Not Found"}"#, true),
         (405, "", true),
@@ -425,7 +425,7 @@ fn where_nothing_is_at_the_address_the_base_url_is_named() {
 }
 
 #[test]
-fn a_servers_words_are_cut_and_made_harmless() {
+fn a_server_message_is_cut_and_escaped() {
     let long = "x".repeat(100_000);
     let message = json_error(500, &format!(r#"{{"error":"\u001b[2J{long}"}}"#)).message;
     assert!(message.starts_with("\\u{1b}[2Jxxx"), "{message}");
@@ -433,14 +433,14 @@ fn a_servers_words_are_cut_and_made_harmless() {
 }
 
 #[test]
-fn a_key_that_a_server_repeats_is_not_repeated_here() {
+fn an_api_key_repeated_by_the_server_is_redacted() {
     let body = serde_json::json!({"error": {"message": "bad key sk-canary-1234", "code": "sk-canary-1234"}});
     let error = Failure::of_json(&body).into_error(&errors(&[]));
     assert!(!error.message.contains("canary"), "{}", error.message);
 }
 
 #[test]
-fn inside_a_stream_the_code_is_the_status() {
+fn inside_a_stream_the_error_code_is_used_as_the_status() {
     let body = serde_json::json!({"error": {"code": 529, "message": "overloaded", "type": "overloaded_error"}});
     let error = Failure::of_json(&body).into_error(&errors(&[]));
     assert_eq!(error.kind, LlmErrorKind::server(Some(529)));
@@ -450,7 +450,7 @@ fn inside_a_stream_the_code_is_the_status() {
 }
 
 #[test]
-fn an_adapters_own_rules_come_first() {
+fn rules_of_the_adapter_take_precedence() {
     const RULES: [ErrorRule; 1] =
         [ErrorRule::message("PEG-native", Meaning::InvalidResponse).with_status(500)];
     let failure = |code: u16| {
@@ -463,7 +463,7 @@ fn an_adapters_own_rules_come_first() {
 }
 
 #[test]
-fn what_stands_elsewhere_in_other_servers_is_found_there() {
+fn request_ids_codes_and_sizes_are_found_in_vendor_specific_places() {
     let named = |header: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(header, HeaderValue::from_static("req_7"));

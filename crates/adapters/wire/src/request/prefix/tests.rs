@@ -59,7 +59,7 @@ fn each_request_of_a_run_encodes_only_what_is_new() {
 }
 
 #[test]
-fn where_each_message_ends_is_known() {
+fn the_end_of_each_encoded_message_is_known() {
     let all = conversation(5);
     let prefix = |count: usize| {
         let messages = &all[..count];
@@ -74,7 +74,7 @@ fn where_each_message_ends_is_known() {
 }
 
 #[test]
-fn a_conversation_that_branches_off_is_encoded_as_it_is() {
+fn a_branching_conversation_is_encoded_correctly() {
     let cache = PrefixCache::default();
     let all = conversation(6);
     ask(&cache, &all);
@@ -89,7 +89,7 @@ fn a_conversation_that_branches_off_is_encoded_as_it_is() {
 }
 
 #[test]
-fn a_message_that_is_gone_is_never_taken_for_a_new_one() {
+fn a_dropped_message_is_never_mistaken_for_a_new_one() {
     let cache = PrefixCache::default();
     for round in 0..100 {
         let message = [Arc::new(Message::user(format!("round {round}")))];
@@ -101,7 +101,7 @@ fn a_message_that_is_gone_is_never_taken_for_a_new_one() {
 }
 
 #[test]
-fn the_cache_stays_within_its_room_and_keeps_what_was_used_last() {
+fn the_cache_stays_within_its_size_and_keeps_recent_entries() {
     let cache = PrefixCache::with_max_bytes(500);
     let conversations: Vec<_> = (0..20).map(|_| conversation(3)).collect();
     for conversation in &conversations {
@@ -122,7 +122,7 @@ fn the_cache_stays_within_its_room_and_keeps_what_was_used_last() {
 }
 
 #[test]
-fn of_many_conversations_the_oldest_eighth_goes_at_once() {
+fn of_too_many_conversations_the_oldest_eighth_is_evicted() {
     let cache = PrefixCache::default();
     let conversations: Vec<_> = (0..=MAX_PREFIXES).map(|_| conversation(1)).collect();
     let (newest, others) = conversations.split_last().unwrap();
@@ -140,14 +140,14 @@ fn of_many_conversations_the_oldest_eighth_goes_at_once() {
 }
 
 #[test]
-fn a_conversation_larger_than_the_room_is_not_kept() {
+fn a_conversation_larger_than_the_cache_is_not_stored() {
     let cache = PrefixCache::with_max_bytes(10);
     ask(&cache, &conversation(3));
     assert_eq!(count(&cache), 0);
 }
 
 #[test]
-fn rules_that_changed_are_applied_to_what_was_encoded_before() {
+fn changed_rules_apply_to_previously_encoded_messages() {
     let echo = |late: bool, messages: &[Arc<Message>]| {
         let mut dialect = Dialect::standard("llama");
         dialect.reasoning_echo = ReasoningEcho::SameTurn;
@@ -230,7 +230,7 @@ fn a_later_run_of_a_session_encodes_little_more_than_what_is_new() {
 }
 
 #[test]
-fn a_later_run_that_goes_on_otherwise_is_encoded_as_it_is() {
+fn a_later_run_with_different_messages_is_encoded_correctly() {
     let cache = PrefixCache::default();
     let all = conversation(9);
     ask(&cache, &all);

@@ -49,7 +49,7 @@ fn an_object_allows_no_other_properties_and_requires_all() {
 }
 
 #[test]
-fn a_property_that_may_be_left_out_but_not_be_null_is_in_the_way() {
+fn an_optional_property_that_cannot_be_null_prevents_a_strict_schema() {
     let schema = json!({"type": "object", "properties": {"x": {"type": "string"}}});
     assert_eq!(strict(schema), None);
     let enumeration =
@@ -58,7 +58,7 @@ fn a_property_that_may_be_left_out_but_not_be_null_is_in_the_way() {
 }
 
 #[test]
-fn a_tool_without_arguments_is_strict() {
+fn a_tool_without_arguments_has_a_strict_schema() {
     let schema = json!({"type": "object", "properties": {}});
     let expected =
         json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
@@ -66,7 +66,7 @@ fn a_tool_without_arguments_is_strict() {
 }
 
 #[test]
-fn what_providers_do_not_know_is_never_just_dropped() {
+fn unsupported_schema_keywords_prevent_a_strict_schema() {
     for property in [
         json!({"type": "string", "minLength": 1}),
         json!({"type": "string", "maxLength": 9}),
@@ -96,7 +96,7 @@ fn what_providers_do_not_know_is_never_just_dropped() {
 }
 
 #[test]
-fn what_providers_know_is_kept() {
+fn supported_schema_keywords_are_kept() {
     for property in [
         json!({"type": "string", "format": "date-time"}),
         json!({"type": "string", "pattern": "^[a-z]+$"}),
@@ -115,7 +115,7 @@ fn what_providers_know_is_kept() {
 }
 
 #[test]
-fn the_root_has_to_be_an_object_and_no_choice() {
+fn the_root_of_a_strict_schema_must_be_a_plain_object() {
     for schema in [
         json!({"type": "string"}),
         json!({"type": ["object", "null"], "properties": {}}),
@@ -130,7 +130,7 @@ fn the_root_has_to_be_an_object_and_no_choice() {
 }
 
 #[test]
-fn the_limits_of_providers_are_kept_to() {
+fn a_schema_beyond_the_provider_limits_is_not_strict() {
     let nested = |depth: usize| {
         let mut schema = json!({"type": "string"});
         for _ in 0..depth {
@@ -161,7 +161,7 @@ fn the_limits_of_providers_are_kept_to() {
 }
 
 #[test]
-fn a_strict_schema_stays_as_it_is() {
+fn a_strict_schema_is_unchanged() {
     let schema = json!({
         "type": "object",
         "properties": {"a": {"type": "array", "items": {"enum": [1]}}, "b": {"type": ["null", "string"]}},
@@ -248,7 +248,7 @@ fn fitting(schema: &Value, choices: &mut impl Iterator<Item = usize>) -> Option<
 
 proptest! {
     #[test]
-    fn what_fits_the_strict_form_fits_the_schema(
+    fn a_value_valid_for_the_strict_schema_is_valid_for_the_original(
         root in prop::collection::vec((properties(), any::<bool>()), 0..3).prop_map(object_of),
         choices in prop::collection::vec(any::<usize>(), 0..30),
     ) {

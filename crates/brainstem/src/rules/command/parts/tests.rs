@@ -18,7 +18,7 @@ fn shown(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_part_is_shown_to_people_as_it_is_written() {
+fn a_part_is_shown_as_it_is_written() {
     let written = |command: &str| parts(command).iter().map(Part::shown).collect::<Vec<_>>();
     for command in [
         "git status",
@@ -48,7 +48,7 @@ fn a_part_is_shown_to_people_as_it_is_written() {
 }
 
 #[test]
-fn plain_commands_are_told_apart() {
+fn plain_commands_are_split() {
     for command in [
         "git status && curl x",
         "git status || curl x",
@@ -64,7 +64,7 @@ fn plain_commands_are_told_apart() {
 }
 
 #[test]
-fn what_is_not_plain_is_unclear_and_still_shows_what_it_would_run() {
+fn a_complex_command_is_unclear_and_still_shows_what_it_would_run() {
     for command in [
         "git status $(curl x)",
         "git status `curl x`",
@@ -89,7 +89,7 @@ fn what_is_not_plain_is_unclear_and_still_shows_what_it_would_run() {
 }
 
 #[test]
-fn what_a_redirection_names_stands_after_the_words_of_the_command() {
+fn redirection_targets_follow_the_words_of_the_command() {
     for command in [
         ">x git push",
         "git >x push",
@@ -117,7 +117,7 @@ fn what_a_redirection_names_stands_after_the_words_of_the_command() {
 }
 
 #[test]
-fn a_redirection_that_reaches_no_file_is_plain_and_no_word_of_the_command() {
+fn a_redirection_that_reaches_no_file_is_plain_and_not_a_word() {
     for command in [
         "git push 2>&1",
         "git 2>&1 push",
@@ -141,7 +141,7 @@ fn a_redirection_that_reaches_no_file_is_plain_and_no_word_of_the_command() {
 }
 
 #[test]
-fn a_redirection_that_may_reach_a_file_is_unclear_however_much_it_looks_like_one_that_does_not() {
+fn a_redirection_that_may_reach_a_file_is_unclear() {
     for command in [
         "a >& x",
         "a 2>&x",
@@ -186,7 +186,7 @@ fn a_redirection_that_may_reach_a_file_is_unclear_however_much_it_looks_like_one
 }
 
 #[test]
-fn everything_else_is_unclear() {
+fn everything_not_plain_is_unclear() {
     for command in [
         "",
         "  ",
@@ -244,7 +244,7 @@ fn everything_else_is_unclear() {
 }
 
 #[test]
-fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
+fn each_special_character_marks_its_part_as_unclear() {
     for command in [
         "a;;b",
         "a;&b",
@@ -319,7 +319,7 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
 }
 
 #[test]
-fn what_once_took_all_memory_or_panicked_is_unclear_at_once() {
+fn inputs_that_once_exhausted_memory_or_panicked_are_unclear() {
     for command in ["<<\"\" ", "ls <<'' ", "<<$[''(${", "$(<<E\n)\nE"] {
         assert!(
             parts(command).iter().any(|part| part.unclear.is_some()),
@@ -360,7 +360,7 @@ fn is_bounded(text: &str) {
 }
 
 #[test]
-fn every_text_of_the_corpus_is_split_within_bounds() {
+fn every_corpus_text_is_split_within_bounds() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/command");
     let mut count = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {
@@ -386,7 +386,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn any_text_of_what_shells_obey_is_split_within_bounds(
+    fn any_text_of_shell_syntax_is_split_within_bounds(
         pieces in proptest::collection::vec(proptest::sample::select(SHELL.to_vec()), 0..300),
     ) {
         let text = pieces.concat();
@@ -465,7 +465,7 @@ fn compare(text: &str, parts: &[Part], shells: &[&str], programs: &std::path::Pa
 
 #[cfg(unix)]
 #[test]
-fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
+fn shells_run_exactly_what_a_plain_text_is_parsed_as() {
     use proptest::strategy::{Strategy as _, ValueTree as _};
     use proptest::test_runner::TestRunner;
 

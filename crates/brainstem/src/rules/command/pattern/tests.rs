@@ -58,7 +58,7 @@ fn a_pattern_of_several_commands_is_refused() {
 }
 
 #[test]
-fn a_pattern_with_quotes_around_its_words_is_refused() {
+fn a_pattern_with_quoted_words_is_refused() {
     for pattern in [
         "rm -rf 'build dir'",
         "psql -c 'drop *'",
@@ -76,7 +76,7 @@ fn a_pattern_with_quotes_around_its_words_is_refused() {
 }
 
 #[test]
-fn what_is_one_word_in_quotes_is_taken_and_told_where_it_may_be_meant_for_several_commands() {
+fn a_pattern_that_may_be_meant_as_several_commands_causes_a_warning() {
     for (pattern, is_told) in [
         ("git push; ls", true),
         ("cd x&&ls", true),
@@ -105,7 +105,7 @@ fn what_is_one_word_in_quotes_is_taken_and_told_where_it_may_be_meant_for_severa
 }
 
 #[test]
-fn a_program_is_found_by_any_path_and_behind_others() {
+fn a_program_is_found_under_any_path_and_behind_other_programs() {
     let curl = CommandPattern::parse("curl **").unwrap();
     for command in [
         "/usr/bin/curl x",

@@ -52,7 +52,7 @@ fn printed_when(timing: PrintTiming, events: &[Event], reply: &str) -> String {
 }
 
 #[test]
-fn deltas_are_printed_as_they_come_and_the_line_is_ended() {
+fn deltas_are_printed_as_they_arrive_and_the_last_line_is_ended() {
     assert_eq!(
         printed(&[text(1, "It is "), text(1, "noon.")], "It is noon."),
         "It is noon.\n"
@@ -61,7 +61,7 @@ fn deltas_are_printed_as_they_come_and_the_line_is_ended() {
 }
 
 #[test]
-fn an_empty_line_separates_the_texts_of_two_calls() {
+fn an_empty_line_separates_the_texts_of_two_model_calls() {
     let events = [text(1, "Let me see."), text(4, "It is noon.")];
     assert_eq!(
         printed(&events, "It is noon."),
@@ -82,7 +82,7 @@ fn a_reply_that_was_not_streamed_is_printed_whole() {
 }
 
 #[test]
-fn a_reply_that_says_something_else_than_was_streamed_follows_it() {
+fn a_reply_that_differs_from_the_streamed_text_is_printed_after_it() {
     assert_eq!(
         printed(&[text(1, "Let me see.")], "I give up."),
         "Let me see.\n\nI give up.\n"
@@ -94,7 +94,7 @@ fn a_reply_that_says_something_else_than_was_streamed_follows_it() {
 }
 
 #[test]
-fn only_what_is_missing_of_the_reply_is_added() {
+fn only_the_missing_part_of_the_reply_is_appended() {
     let events = [text(1, "One."), text(4, "Two.")];
     assert_eq!(
         printed(&events, "Two.\n\nIt failed."),
@@ -108,7 +108,7 @@ fn only_what_is_missing_of_the_reply_is_added() {
 }
 
 #[test]
-fn void_text_is_followed_by_what_replaces_it() {
+fn retracted_text_is_marked_void_and_followed_by_its_replacement() {
     let events = [text(1, "It is no"), retracted(1), text(1, "It is one.")];
     assert_eq!(
         printed(&events, "It is one."),
@@ -123,7 +123,7 @@ fn void_text_is_followed_by_what_replaces_it() {
 }
 
 #[test]
-fn what_waits_is_not_printed_once_it_is_void() {
+fn buffered_text_is_not_printed_once_it_is_retracted() {
     let events = [
         text(1, "Let me see."),
         text(4, "It is no"),
@@ -140,7 +140,7 @@ fn what_waits_is_not_printed_once_it_is_void() {
 }
 
 #[test]
-fn what_waits_when_a_run_is_interrupted_is_printed() {
+fn buffered_text_of_an_interrupted_run_is_printed() {
     let mut answer = AnswerPrinter::new(PrintTiming::OnceComplete);
     assert_eq!(answer.handle_event(&text(1, "It is no")), Change::None);
     assert_eq!(answer.end(), "It is no\n");
@@ -155,7 +155,7 @@ fn a_retraction_of_nothing_changes_nothing() {
 }
 
 #[test]
-fn sub_agents_are_not_printed() {
+fn text_of_sub_agents_is_not_printed() {
     let body = LiveBody::TextDelta {
         text: "secret".into(),
     };

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_call_had_printed_stays_where_time_was_up() {
+    fn partial_output_of_a_call_is_shown_when_it_timed_out() {
         for (failure, shown) in [
             (ToolFailure::OutcomeUnknown, 2),
             (ToolFailure::Timeout, 2),

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_that_failed_says_what_it_used_where_somebody_said_so() {
+    fn a_failed_attempt_shows_its_usage_only_when_it_was_reported() {
         let run = RunId(Uuid::nil());
         let mut failed = LlmFailed {
             effect_id: EffectId { run, number: 1 },
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_say_is_cut_and_harmless() {
+    fn external_text_is_truncated_and_control_characters_made_visible() {
         let long = format!("\u{1b}[2J{}", "x".repeat(200));
         let line = cut(&long);
         assert!(line.starts_with("␛[2Jxx") && line.ends_with('…'), "{line}");

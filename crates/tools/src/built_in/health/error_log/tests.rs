@@ -33,7 +33,7 @@ fn no_journal(files: Vec<PathBuf>) -> ErrorLog {
 }
 
 #[tokio::test]
-async fn the_journal_is_asked_first_and_its_own_remarks_are_left_out() {
+async fn the_journal_is_read_first_without_its_own_remarks() {
     let folder = TempDir::new().unwrap();
     let log = log(folder.path(), "echo '-- Boot 1 --'; echo 'disk: I/O error'");
     let found = log.read().await.unwrap();
@@ -45,7 +45,7 @@ async fn the_journal_is_asked_first_and_its_own_remarks_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_journal_without_errors_says_so() {
+async fn a_journal_without_errors_is_reported_as_such() {
     let folder = TempDir::new().unwrap();
     let found = log(folder.path(), "echo '-- No entries --'")
         .read()
@@ -55,7 +55,7 @@ async fn a_journal_without_errors_says_so() {
 }
 
 #[tokio::test]
-async fn a_flood_of_output_neither_blocks_the_journal_nor_grows() {
+async fn large_journal_output_is_bounded_and_does_not_block() {
     let folder = TempDir::new().unwrap();
     let found = log(
         folder.path(),
@@ -68,7 +68,7 @@ async fn a_flood_of_output_neither_blocks_the_journal_nor_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_that_hangs_is_given_up() {
+async fn a_hanging_journal_times_out() {
     let folder = TempDir::new().unwrap();
     let why = log(folder.path(), "exec sleep 600")
         .read()
@@ -111,7 +111,7 @@ async fn only_the_end_of_a_big_log_file_is_read() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_read_every_reason_is_given() {
+async fn when_nothing_can_be_read_every_reason_is_given() {
     let folder = TempDir::new().unwrap();
     let missing = folder.path().join("syslog");
     let why = no_journal(vec![missing.clone(), folder.path().to_owned()])
@@ -126,7 +126,7 @@ async fn where_nothing_can_be_read_every_reason_is_given() {
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_is_a_reason_too() {
+async fn a_failing_journal_is_reported_as_a_reason() {
     let folder = TempDir::new().unwrap();
     let why = log(folder.path(), "echo 'No journal files were found.' >&2")
         .read()

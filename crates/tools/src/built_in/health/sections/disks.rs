@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_left_out() {
+    fn mounts_that_are_not_disks_are_excluded() {
         let disks = Disks::of_mounts(vec![
             disk("/", "/dev/sda1", "ext4", 100, 50),
             disk("/snap/core/1", "/dev/loop0", "squashfs", 1, 0),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_mounted_several_times_is_listed_once_by_its_shortest_path() {
+    fn a_device_mounted_several_times_is_listed_once_by_its_shortest_path() {
         let disks = Disks::of_mounts(vec![
             disk("/home", "/dev/sda2", "btrfs", 100, 50),
             disk("/", "/dev/sda2", "btrfs", 100, 50),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_fuller_than_the_limit_is_warned_of_unless_it_cannot_be_written() {
+    fn a_disk_fuller_than_the_limit_gives_a_warning_unless_it_is_read_only() {
         let disks = Disks::of_mounts(vec![
             disk("/", "/dev/sda1", "ext4", 100, 5),
             disk("/edge", "/dev/sdb1", "ext4", 100, 10),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_load_of_more_than_twice_the_cores_is_warned_of_and_a_short_one_is_not() {
+    fn only_a_sustained_load_above_twice_the_cores_gives_a_warning() {
         assert!(Load::new([9.0, 4.0, 1.0], 2).warnings().is_empty());
         let warnings = Load::new([9.0, 4.5, 1.0], 2).warnings();
         assert_eq!(

@@ -71,7 +71,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     #[test]
-    fn the_summary_says_how_much_of_how_much_is_used() {
+    fn the_summary_names_used_and_total_memory() {
         let memory = Memory::new(24 * GIB, 3 * GIB, 21 * GIB, 0, 0);
         assert_eq!(memory.summary(), "3.0 of 24.0 GiB used (12 %); no swap");
         let memory = Memory::new(24 * GIB, 3 * GIB, 21 * GIB, 2 * GIB, GIB);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_fuller_than_the_limit_is_warned_of_and_at_the_limit_is_not() {
+    fn only_memory_usage_above_the_limit_gives_a_warning() {
         assert!(Memory::new(1_000, 900, 100, 0, 0).warnings().is_empty());
         assert_eq!(
             Memory::new(1_000, 960, 40, 0, 0).warnings(),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_reports_no_memory_is_not_divided_by_zero() {
+    fn a_machine_reporting_no_memory_causes_no_division_by_zero() {
         assert_eq!(Memory::new(0, 0, 0, 0, 0).used_percent, 0.0);
     }
 }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_five_that_use_most_are_kept_for_cpu_and_for_memory() {
+    fn the_top_five_processes_are_reported_by_cpu_and_by_memory() {
         let all = (1..=9).map(|pid| {
             Process::new(
                 &format!("p{pid}"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_names_the_top_three_of_each() {
+    fn the_summary_names_the_top_three_by_cpu_and_memory() {
         let found = Processes::top(vec![
             Process::new("rustc", 7, 95.4, 1 << 30),
             Process::new("sh", 1, 0.0, 1 << 20),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_smuggle_in_control_characters() {
+    fn control_characters_in_a_process_name_are_replaced() {
         assert_eq!(Process::new("a\x1b[2Jb", 1, 0.0, 0).name, "a [2Jb");
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_near_its_critical_temperature_is_warned_of() {
+    fn a_sensor_near_its_critical_temperature_gives_a_warning() {
         let found = sensors(&[
             ("Package", 95.0, Some(100.0)),
             ("Disk", 94.0, Some(100.0)),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn sensors_without_a_usable_number_are_left_out() {
+    fn sensors_without_a_usable_reading_are_excluded() {
         assert_eq!(Sensor::new("a", None, None), None);
         assert_eq!(Sensor::new("b", Some(f32::NAN), None), None);
         assert_eq!(Temperatures::of_sensors(Vec::new()), None);

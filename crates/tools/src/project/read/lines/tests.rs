@@ -19,14 +19,14 @@ fn text(excerpt: &Excerpt) -> &str {
 }
 
 #[test]
-fn a_range_is_shown_as_it_is_in_the_file_with_the_total() {
+fn a_range_is_returned_verbatim_with_the_total() {
     let found = scanned(b"one\ntwo\r\nthree\nfour", lines(2, 2));
     assert_eq!(text(&found), "two\r\nthree\n");
     assert_eq!((found.end_line, found.total_lines), (3, Some(4)));
 }
 
 #[test]
-fn a_last_line_without_a_newline_counts_and_a_newline_at_the_end_makes_no_line() {
+fn a_last_line_without_a_newline_counts_and_a_final_newline_adds_no_line() {
     assert_eq!(scanned(b"one\ntwo", lines(1, 9)).total_lines, Some(2));
     assert_eq!(scanned(b"one\ntwo\n", lines(1, 9)).total_lines, Some(2));
     assert_eq!(scanned(b"\n", lines(1, 9)).total_lines, Some(1));
@@ -40,7 +40,7 @@ fn a_last_line_without_a_newline_counts_and_a_newline_at_the_end_makes_no_line()
 }
 
 #[test]
-fn lines_behind_the_range_are_counted_across_chunks() {
+fn lines_after_the_range_are_counted_across_chunks() {
     let file = "a line\n".repeat(CHUNK_BYTES);
     let found = scanned(file.as_bytes(), lines(3, 1));
     assert_eq!(
@@ -50,7 +50,7 @@ fn lines_behind_the_range_are_counted_across_chunks() {
 }
 
 #[test]
-fn a_long_line_is_cut_by_characters_and_named_with_its_length() {
+fn a_long_line_is_cut_between_characters_and_reported_with_its_length() {
     let file = format!("{}\nshort\n", "é".repeat(5_000));
     let found = scanned(file.as_bytes(), lines(1, 2));
     assert_eq!(text(&found), format!("{}…\nshort\n", "é".repeat(2_000)));
@@ -78,7 +78,7 @@ fn the_rest_of_a_long_line_is_shown_from_a_column() {
 }
 
 #[test]
-fn a_line_of_exactly_the_longest_length_is_not_cut() {
+fn a_line_of_exactly_the_maximum_length_is_not_cut() {
     for ending in ["\n", "\r\n", ""] {
         let file = format!("{}{ending}", "x".repeat(2_000));
         let found = scanned(file.as_bytes(), lines(1, 1));
@@ -87,7 +87,7 @@ fn a_line_of_exactly_the_longest_length_is_not_cut() {
 }
 
 #[test]
-fn too_much_text_ends_with_a_whole_line_and_the_rest_is_counted() {
+fn excessive_text_ends_with_a_complete_line_and_the_rest_is_counted() {
     let line = format!("{}\n", "x".repeat(999));
     let found = scanned(line.repeat(100).as_bytes(), lines(1, 100));
     assert_eq!(found.end_line, 57);
@@ -96,7 +96,7 @@ fn too_much_text_ends_with_a_whole_line_and_the_rest_is_counted() {
 }
 
 #[test]
-fn text_that_is_longer_as_json_ends_with_a_whole_line_before_it_is_too_long() {
+fn text_that_exceeds_the_json_limit_ends_with_a_complete_line() {
     for line in [
         "\t\"a\\b\",\n".as_bytes(),
         b"\n",
@@ -119,7 +119,7 @@ fn text_that_is_longer_as_json_ends_with_a_whole_line_before_it_is_too_long() {
 }
 
 #[test]
-fn a_file_without_end_is_given_up_without_a_total() {
+fn an_endless_file_is_abandoned_without_a_total() {
     let found = scan(
         &mut io::repeat(b'\n'),
         lines(2, 3),
@@ -132,7 +132,7 @@ fn a_file_without_end_is_given_up_without_a_total() {
 }
 
 #[test]
-fn an_endless_line_takes_no_more_memory_than_is_shown() {
+fn an_endless_line_uses_bounded_memory() {
     let found = scan(
         &mut io::repeat(b'x'),
         lines(1, 1),
@@ -146,7 +146,7 @@ fn an_endless_line_takes_no_more_memory_than_is_shown() {
 }
 
 #[test]
-fn bytes_that_begin_no_character_or_end_no_line_are_bounded_too() {
+fn endless_invalid_bytes_and_carriage_returns_are_bounded() {
     for endless in [b'\r', 0x80] {
         let mut file = b"x".chain(io::repeat(endless));
         let found = scan(&mut file, lines(1, 1), 1_000_000, &Stop::never())

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_response_that_failed_is_the_error_it_names_and_keeps_its_usage() {
+fn a_failed_response_has_the_error_it_names_and_keeps_its_usage() {
     for (code, kind) in [
         ("server_error", LlmErrorKind::server(None)),
         (
@@ -27,7 +27,7 @@ fn a_response_that_failed_is_the_error_it_names_and_keeps_its_usage() {
 }
 
 #[test]
-fn an_error_event_counts_at_its_top_and_below_it() {
+fn an_error_event_is_recognized_flat_or_nested() {
     for event in [
         json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow", "param": null, "sequence_number": 3}),
         json!({"type": "error", "error": {"code": "rate_limit_exceeded", "message": "slow"}}),
@@ -43,7 +43,7 @@ fn an_error_event_counts_at_its_top_and_below_it() {
 }
 
 #[test]
-fn what_is_no_response_is_called_so() {
+fn a_document_that_is_no_response_is_reported_as_such() {
     for document in [
         json!({}),
         json!({"choices": []}),
@@ -63,7 +63,7 @@ fn what_is_no_response_is_called_so() {
 }
 
 #[test]
-fn what_contradicts_itself_is_invalid() {
+fn inconsistent_events_are_an_invalid_response() {
     let cases: [(&str, Vec<Value>); 14] = [
         ("gap", vec![added(1, message(""))]),
         (
@@ -149,7 +149,7 @@ fn ids_count_toward_the_size_of_a_reply() {
 }
 
 #[test]
-fn a_runaway_reply_is_cut_off() {
+fn a_runaway_reply_is_aborted() {
     let piece = "x".repeat(MAX_REPLY_BYTES);
     let mut events = vec![added(0, message(""))];
     events.extend((0..5).map(|_| delta("output_text", 0, &piece)));

@@ -21,7 +21,7 @@ fn result_with_media(id: &str) -> Message {
 }
 
 #[test]
-fn files_are_sent_to_a_model_that_is_known_to_take_them() {
+fn files_are_sent_to_a_model_known_to_accept_them() {
     let mut dialect = STANDARD;
     dialect.media = MediaTypes::Only(&["application/pdf"]);
     let message = user_media(MediaPart::embedded("application/pdf", "QUJD"));
@@ -35,7 +35,7 @@ fn files_are_sent_to_a_model_that_is_known_to_take_them() {
 }
 
 #[test]
-fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none_once_its_server_said_so() {
+fn an_image_is_omitted_once_the_model_is_known_to_accept_none() {
     let encoder = Encoder::new("m", STANDARD);
     let request = request_of([user_media(MediaPart::embedded("image/png", "QUJD"))]);
     let content = || {
@@ -56,7 +56,7 @@ fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none_once_its_server
 }
 
 #[test]
-fn what_tools_show_stands_in_one_message_of_the_user_after_their_results() {
+fn media_in_tool_results_follow_in_one_user_message() {
     let history = || {
         [
             Message::user("look"),
@@ -89,7 +89,7 @@ fn what_tools_show_stands_in_one_message_of_the_user_after_their_results() {
 }
 
 #[test]
-fn what_tools_show_keeps_the_turns_of_a_template_that_wants_them() {
+fn media_in_tool_results_keep_roles_alternating_if_required() {
     let encoder = Encoder::new("m", STANDARD);
     encoder.note(true, |refused| &mut refused.repeated_roles);
     let request = request_of([
@@ -117,7 +117,7 @@ fn what_tools_show_keeps_the_turns_of_a_template_that_wants_them() {
 }
 
 #[test]
-fn what_tools_show_is_set_apart_where_the_user_behind_results_is_refused() {
+fn tool_media_are_separated_if_a_user_message_after_results_is_refused() {
     let dialect = Dialect {
         late_system: LateSystem::Auto,
         ..STANDARD
@@ -135,7 +135,7 @@ fn what_tools_show_is_set_apart_where_the_user_behind_results_is_refused() {
 }
 
 #[test]
-fn a_model_that_takes_no_images_is_told_of_those_that_tools_return() {
+fn a_text_only_model_receives_a_note_instead_of_tool_result_images() {
     let mut dialect = STANDARD;
     dialect.media = MediaTypes::NONE;
     let sent = messages_of(
