@@ -247,7 +247,8 @@ pub(crate) async fn rename(
     let id = session_id(id)?;
     let body: Renaming = request_body::parse(&body::json(&headers, body).await?)?;
     caller.session(&orchestrator, &id).await?;
-    let renamed = orchestrator.sessions().rename(&id, body.title.as_deref());
+    let sessions = orchestrator.sessions();
+    let renamed = sessions.rename(&id, body.title.as_deref());
     let renamed = renamed.await.map_err(|error| match error {
         StoreError::Invalid { rule, .. } => Problem::invalid("title", format!("must be {rule}")),
         error => error.into(),
