@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use neuraxis_openai::{Api, OpenAiClient, OpenAiConfig, Secret};
 use neuraxis_testkit::conformance::llm_client::{
-    Subject, a_stream_cancelled_midway_is_cancelled, a_stream_ends_once_and_nothing_follows,
-    its_info_stays_the_same_and_names_the_model,
+    Subject, a_stream_cancelled_midway_ends_with_a_cancelled_error,
+    a_stream_has_exactly_one_end_as_its_last_item,
+    the_model_info_does_not_change_and_replies_name_its_provider,
 };
 use neuraxis_testkit::request;
 
@@ -44,13 +45,13 @@ fn subject(api: Api) -> Option<Subject> {
 async fn the_real_provider_follows_the_rules_of_the_port() {
     for api in [Api::Responses, Api::Chat] {
         if let Some(subject) = subject(api) {
-            a_stream_ends_once_and_nothing_follows(subject).await;
+            a_stream_has_exactly_one_end_as_its_last_item(subject).await;
         }
         if let Some(subject) = subject(api) {
-            a_stream_cancelled_midway_is_cancelled(subject).await;
+            a_stream_cancelled_midway_ends_with_a_cancelled_error(subject).await;
         }
         if let Some(subject) = subject(api) {
-            its_info_stays_the_same_and_names_the_model(subject).await;
+            the_model_info_does_not_change_and_replies_name_its_provider(subject).await;
         }
     }
 }

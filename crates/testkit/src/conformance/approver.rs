@@ -18,7 +18,7 @@ macro_rules! approver_suite {
     ($approver:expr) => {
         $crate::mount_rules! { approver, $approver, [
             several_questions_may_be_open_at_once
-            a_question_may_be_withdrawn
+            the_next_question_is_answered_after_one_is_withdrawn
         ] }
     };
 }
@@ -32,7 +32,7 @@ pub async fn several_questions_may_be_open_at_once(approver: impl Approver) {
 }
 
 /// A question whose future is dropped is withdrawn, and the next one is still answered.
-pub async fn a_question_may_be_withdrawn(approver: impl Approver) {
+pub async fn the_next_question_is_answered_after_one_is_withdrawn(approver: impl Approver) {
     let turn = turn_context();
     let withdrawn = approver.decide(&ask(0), &turn).now_or_never();
     drop(withdrawn);

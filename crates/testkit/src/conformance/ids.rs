@@ -14,8 +14,8 @@ macro_rules! ids_suite {
     ($ids:expr) => {
         $crate::mount_rules! { ids, $ids, [
             ids_are_uuids_of_version_7
-            ids_rise
-            ids_made_at_the_same_time_differ
+            each_id_is_greater_than_the_previous_one
+            ids_created_concurrently_are_unique
         ] }
     };
 }
@@ -33,7 +33,7 @@ pub async fn ids_are_uuids_of_version_7(ids: impl Ids) {
 }
 
 /// Each id is greater than the previous one, even within one millisecond.
-pub async fn ids_rise(ids: impl Ids) {
+pub async fn each_id_is_greater_than_the_previous_one(ids: impl Ids) {
     let mut last = Uuid::nil();
     for _ in 0..1_000 {
         let id = ids.new_id();
@@ -43,7 +43,7 @@ pub async fn ids_rise(ids: impl Ids) {
 }
 
 /// Ids created by several threads at the same time are all different.
-pub async fn ids_made_at_the_same_time_differ(ids: impl Ids) {
+pub async fn ids_created_concurrently_are_unique(ids: impl Ids) {
     let ids: Arc<dyn Ids> = Arc::new(ids);
     let make = |ids: Arc<dyn Ids>| {
         thread::spawn(move || (0..1_000).map(|_| ids.new_id()).collect::<Vec<Uuid>>())

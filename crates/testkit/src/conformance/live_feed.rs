@@ -23,12 +23,12 @@ macro_rules! live_feed_suite {
     };
     (@ $mark:tt $feeds:expr) => {
         $crate::mount_rules! { @ ($crate::conformance::live_feed) $mark $feeds, [
-            messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent
-            messages_to_everyone_come_to_all_and_to_the_sender
-            each_inbox_of_a_process_hears_everything
-            a_message_may_be_as_long_as_is_said_and_no_longer
-            any_text_comes_as_it_was_sent
-            a_flood_blocks_nobody_and_what_it_costs_is_told
+            messages_to_one_process_reach_only_it_and_arrive_in_order
+            messages_to_everyone_reach_all_processes_including_the_sender
+            every_inbox_of_a_process_receives_each_message
+            messages_up_to_the_maximum_length_arrive_and_longer_ones_are_refused
+            any_text_arrives_unchanged
+            a_flood_does_not_block_the_sender_and_lost_messages_are_reported
         ] }
     };
     ($feeds:expr) => {
@@ -40,9 +40,7 @@ macro_rules! live_feed_suite {
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A message to one process reaches no other, and messages arrive in order.
-pub async fn messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent(
-    feeds: [impl LiveFeed; 2],
-) {
+pub async fn messages_to_one_process_reach_only_it_and_arrive_in_order(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let [mut heard_by_one, mut heard] = connected(&one, &other).await;
     assert_ne!(one.address(), other.address());
@@ -62,7 +60,9 @@ pub async fn messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent(
 }
 
 /// A message to everyone reaches all processes, including the sender's.
-pub async fn messages_to_everyone_come_to_all_and_to_the_sender(feeds: [impl LiveFeed; 2]) {
+pub async fn messages_to_everyone_reach_all_processes_including_the_sender(
+    feeds: [impl LiveFeed; 2],
+) {
     let [one, other] = feeds;
     let mut inboxes = connected(&one, &other).await;
     for text in ["a", "b"] {
@@ -74,7 +74,7 @@ pub async fn messages_to_everyone_come_to_all_and_to_the_sender(feeds: [impl Liv
 }
 
 /// Two listeners in one process do not take messages from each other.
-pub async fn each_inbox_of_a_process_hears_everything(feeds: [impl LiveFeed; 2]) {
+pub async fn every_inbox_of_a_process_receives_each_message(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let [_, mut first] = connected(&one, &other).await;
     let mut second = other.join();
@@ -90,7 +90,9 @@ pub async fn each_inbox_of_a_process_hears_everything(feeds: [impl LiveFeed; 2])
 }
 
 /// A message of the maximum length arrives complete. A longer one is refused immediately.
-pub async fn a_message_may_be_as_long_as_is_said_and_no_longer(feeds: [impl LiveFeed; 2]) {
+pub async fn messages_up_to_the_maximum_length_arrive_and_longer_ones_are_refused(
+    feeds: [impl LiveFeed; 2],
+) {
     let [one, other] = feeds;
     let [_, mut heard] = connected(&one, &other).await;
     let most = one.max_message();
@@ -105,7 +107,7 @@ pub async fn a_message_may_be_as_long_as_is_said_and_no_longer(feeds: [impl Live
 }
 
 /// Quotes, line breaks and all other characters except U+0000 have no meaning for the transport.
-pub async fn any_text_comes_as_it_was_sent(feeds: [impl LiveFeed; 2]) {
+pub async fn any_text_arrives_unchanged(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let [_, mut heard] = connected(&one, &other).await;
     let text = "{\"it's\": \"1\\n\"}\r\n\t$1 ?1 -- '; \u{1} \u{202e}🙂\n";
@@ -115,7 +117,9 @@ pub async fn any_text_comes_as_it_was_sent(feeds: [impl LiveFeed; 2]) {
 
 /// If a sender sends more than can be transported or read, either the send is refused or the reader is notified.
 /// Sending never waits, and later messages arrive.
-pub async fn a_flood_blocks_nobody_and_what_it_costs_is_told(feeds: [impl LiveFeed; 2]) {
+pub async fn a_flood_does_not_block_the_sender_and_lost_messages_are_reported(
+    feeds: [impl LiveFeed; 2],
+) {
     const MANY: usize = 20_000;
     let [one, other] = feeds;
     let [_, mut heard] = connected(&one, &other).await;

@@ -19,14 +19,14 @@ macro_rules! llm_client_suite {
     ($subject:expr) => {
         $crate::mount_rules! { llm_client, $subject, [
             a_streamed_reply_is_the_same_as_a_whole_one
-            a_stream_ends_once_and_nothing_follows
-            a_call_cancelled_from_the_start_is_cancelled
-            a_stream_cancelled_midway_is_cancelled
-            a_call_cancelled_while_it_waits_is_cancelled
-            dropping_a_call_does_no_harm
-            dropping_a_stream_midway_does_no_harm
-            calls_may_run_at_the_same_time
-            its_info_stays_the_same_and_names_the_model
+            a_stream_has_exactly_one_end_as_its_last_item
+            a_call_cancelled_before_it_starts_returns_a_cancelled_error
+            a_stream_cancelled_midway_ends_with_a_cancelled_error
+            a_call_cancelled_while_it_waits_returns_a_cancelled_error
+            a_dropped_call_leaves_the_client_usable
+            a_stream_dropped_midway_leaves_the_client_usable
+            concurrent_calls_each_return_their_own_reply
+            the_model_info_does_not_change_and_replies_name_its_provider
         ] }
     };
 }
@@ -89,7 +89,7 @@ pub async fn a_streamed_reply_is_the_same_as_a_whole_one(subject: Subject) {
 }
 
 /// A stream has exactly one end, as its last item.
-pub async fn a_stream_ends_once_and_nothing_follows(subject: Subject) {
+pub async fn a_stream_has_exactly_one_end_as_its_last_item(subject: Subject) {
     for request in &subject.requests {
         let deltas = stream(&subject, request).await.expect("the stream holds");
         let ends: Vec<_> = deltas
@@ -110,7 +110,7 @@ pub async fn a_stream_ends_once_and_nothing_follows(subject: Subject) {
 }
 
 /// A call whose token is already cancelled returns only the error that says so.
-pub async fn a_call_cancelled_from_the_start_is_cancelled(subject: Subject) {
+pub async fn a_call_cancelled_before_it_starts_returns_a_cancelled_error(subject: Subject) {
     let ctx = call_context();
     ctx.cancellation.cancel();
     let whole = promptly(
@@ -127,7 +127,7 @@ pub async fn a_call_cancelled_from_the_start_is_cancelled(subject: Subject) {
 }
 
 /// A stream whose token is cancelled after the first piece ends with the error that says so.
-pub async fn a_stream_cancelled_midway_is_cancelled(subject: Subject) {
+pub async fn a_stream_cancelled_midway_ends_with_a_cancelled_error(subject: Subject) {
     for request in &subject.requests {
         let ctx = call_context();
         let mut stream = subject
@@ -151,7 +151,7 @@ pub async fn a_stream_cancelled_midway_is_cancelled(subject: Subject) {
 }
 
 /// A call that waits for its answer ends immediately when its token is cancelled.
-pub async fn a_call_cancelled_while_it_waits_is_cancelled(subject: Subject) {
+pub async fn a_call_cancelled_while_it_waits_returns_a_cancelled_error(subject: Subject) {
     let Some(client) = &subject.stalled else {
         return;
     };
@@ -179,7 +179,7 @@ pub async fn a_call_cancelled_while_it_waits_is_cancelled(subject: Subject) {
 }
 
 /// A call whose future is dropped leaves the client usable.
-pub async fn dropping_a_call_does_no_harm(subject: Subject) {
+pub async fn a_dropped_call_leaves_the_client_usable(subject: Subject) {
     let expected = respond(&subject, subject.first()).await;
     let ctx = call_context();
     drop(subject.client.respond(subject.first(), &ctx).now_or_never());
@@ -193,7 +193,7 @@ pub async fn dropping_a_call_does_no_harm(subject: Subject) {
 }
 
 /// A stream that is dropped after the first piece leaves the client usable.
-pub async fn dropping_a_stream_midway_does_no_harm(subject: Subject) {
+pub async fn a_stream_dropped_midway_leaves_the_client_usable(subject: Subject) {
     let expected = respond(&subject, subject.first()).await;
     let ctx = call_context();
     let mut stream = subject
@@ -211,7 +211,7 @@ pub async fn dropping_a_stream_midway_does_no_harm(subject: Subject) {
 }
 
 /// Simultaneous calls each return their own reply.
-pub async fn calls_may_run_at_the_same_time(subject: Subject) {
+pub async fn concurrent_calls_each_return_their_own_reply(subject: Subject) {
     let mut expected = Vec::new();
     for request in &subject.requests {
         expected.push(respond(&subject, request).await);
@@ -229,7 +229,7 @@ pub async fn calls_may_run_at_the_same_time(subject: Subject) {
 }
 
 /// The info about the model does not change, and replies name its provider.
-pub async fn its_info_stays_the_same_and_names_the_model(subject: Subject) {
+pub async fn the_model_info_does_not_change_and_replies_name_its_provider(subject: Subject) {
     let before = subject.client.info();
     assert!(
         !before.model.provider.is_empty() && !before.model.model.is_empty(),

@@ -38,168 +38,168 @@ macro_rules! session_store_suite {
     };
     (@ $mark:tt $store:expr) => {
         $crate::mount_rules! { $mark session_store::sessions, $store, [
-            a_session_is_found_after_it_was_created
-            a_session_id_is_taken_once
+            a_session_is_read_back_as_it_was_created
+            a_second_session_with_the_same_id_is_refused
             an_unknown_session_is_named_in_the_error
-            sessions_are_listed_the_newest_first
-            a_deleted_session_is_gone_with_its_runs
-            a_deleted_session_id_may_be_used_again
+            sessions_are_listed_newest_first
+            deleting_a_session_deletes_its_runs
+            the_id_of_a_deleted_session_can_be_reused
             a_busy_session_is_not_deleted
-            a_session_that_went_on_is_not_deleted_as_it_was_read
+            a_session_that_changed_since_it_was_read_is_not_deleted
             an_ended_run_adds_its_messages_to_the_history
-            a_run_at_work_adds_nothing_to_the_history
-            sessions_do_not_mix
-            a_seed_comes_back_and_begins_the_history
+            a_run_in_progress_adds_nothing_to_the_history
+            concurrent_runs_of_several_sessions_stay_separate
+            a_seed_is_stored_unchanged_and_begins_the_history
             sessions_are_listed_page_by_page
-            an_owner_s_sessions_are_listed_alone
-            sessions_are_found_by_the_beginning_of_their_ids
-            an_owner_that_cannot_be_kept_is_refused
+            listing_by_owner_returns_only_that_owners_sessions
+            sessions_are_found_by_a_prefix_of_their_ids
+            an_invalid_owner_name_is_refused
             old_sessions_are_pruned_and_busy_ones_stay
         ] }
         $crate::mount_rules! { $mark session_store::titles, $store, [
             a_title_is_set_replaced_and_removed
-            a_session_is_created_with_its_title
+            a_session_can_be_created_with_a_title
             an_invalid_title_is_refused
-            a_title_belongs_to_its_session
-            a_title_is_set_while_a_run_is_in_progress
-            a_list_shows_how_sessions_began_and_how_they_stand
-            pages_of_both_lists_show_the_same_sessions
-            a_first_message_is_short_and_readable
+            a_title_is_deleted_with_its_session
+            a_title_can_be_set_while_a_run_is_in_progress
+            a_list_shows_the_first_message_and_last_run_of_each_session
+            pages_of_sessions_and_of_summaries_show_the_same_sessions
+            a_long_first_message_is_clipped_and_a_withheld_one_is_not_shown
         ] }
         $crate::mount_rules! { $mark session_store::search, $store, [
-            sessions_are_found_by_title_and_by_any_message
+            sessions_are_found_by_title_and_by_any_user_message
             a_search_ignores_case_and_takes_every_character_literally
-            a_message_is_searched_whole_unless_it_is_withheld
-            a_search_stays_within_its_list
-            a_search_is_read_page_by_page
-            one_call_of_a_search_examines_a_limited_number_of_sessions
+            a_message_is_searched_completely_unless_it_is_withheld
+            a_search_finds_only_sessions_that_its_filter_selects
+            search_results_are_read_page_by_page
+            one_search_call_examines_a_limited_number_of_sessions
         ] }
         $crate::mount_rules! { $mark session_store::runs, $store, [
-            a_busy_session_takes_no_second_run
-            of_runs_that_begin_at_once_one_wins
-            a_run_with_an_answer_frees_its_session
+            a_busy_session_accepts_no_second_run
+            only_one_of_many_concurrent_runs_gets_the_session
+            a_run_that_ends_with_an_answer_frees_its_session
             a_failed_run_frees_its_session
             the_end_of_a_sub_agent_does_not_free_the_session
             a_waiting_run_keeps_its_session
-            a_run_that_never_began_gives_its_session_back
-            a_run_with_records_is_not_abandoned
-            a_run_knows_the_history_it_began_with
-            leases_of_a_session_rise
-            a_run_that_begins_again_makes_its_older_lease_stale
-            an_ended_run_does_not_begin_again
-            a_run_of_another_session_does_not_begin
-            a_new_session_is_made_with_its_run
-            a_session_that_is_there_is_not_made_anew
-            of_runs_that_make_a_session_at_once_one_wins
+            an_abandoned_run_frees_its_session
+            a_run_with_records_cannot_be_abandoned
+            trimming_does_not_change_the_history_that_a_run_began_with
+            the_lease_tokens_of_a_session_increase
+            resuming_a_run_makes_its_older_lease_stale
+            an_ended_run_cannot_be_resumed
+            a_run_of_one_session_cannot_begin_in_another
+            a_new_session_is_created_with_its_run
+            an_existing_session_is_not_created_again
+            only_one_of_many_concurrent_runs_creates_the_session
         ] }
         $crate::mount_rules! { $mark session_store::beginnings, $store, [
-            a_run_begins_with_the_records_of_its_first_step
-            a_run_begun_again_has_to_begin_with_the_same_records
-            a_run_may_end_as_it_begins
+            the_first_records_of_a_run_are_stored_when_it_begins
+            a_run_cannot_be_begun_again_with_different_records
+            a_run_may_end_with_its_first_records
             a_run_whose_first_records_are_refused_does_not_begin
-            a_session_says_where_it_stands
-            a_run_goes_on_from_the_one_that_was_the_last
-            of_runs_that_go_on_from_one_run_at_once_one_wins
-            runs_of_many_sessions_begin_at_once
+            a_continuation_names_the_last_run_unless_one_is_in_progress
+            a_run_begins_only_if_its_predecessor_is_the_last_run
+            only_one_of_many_concurrent_runs_with_the_same_predecessor_begins
+            concurrent_runs_of_many_sessions_do_not_interfere
         ] }
         $crate::mount_rules! { $mark session_store::keys, $store, [
-            a_key_holds_one_run_of_its_session
-            an_ended_run_holds_its_key
-            a_run_begun_again_keeps_the_request_it_has
+            only_one_run_of_a_session_begins_under_a_key
+            an_ended_run_keeps_its_key
+            a_resumed_run_keeps_its_original_request
             a_key_is_checked_before_a_session_is_created
-            a_run_that_never_began_gives_its_key_back
-            of_runs_that_begin_at_once_under_a_key_one_wins
+            an_abandoned_run_releases_its_key
+            only_one_of_several_concurrent_runs_begins_under_a_key
         ] }
         $crate::mount_rules! { $mark session_store::records, $store, [
             a_run_has_no_records_before_its_first_commit
             an_unknown_run_is_named_in_the_error
-            records_come_back_as_they_were_committed
+            records_are_read_back_as_they_were_committed
             records_are_read_after_a_given_one
             a_gap_in_the_records_is_refused
-            a_record_is_committed_once
+            a_repeated_commit_stores_no_record_twice
             the_last_commit_of_a_run_may_be_repeated
-            records_out_of_order_are_refused_all
+            a_commit_with_records_out_of_order_is_refused_as_a_whole
             records_of_another_run_are_refused
-            an_ended_run_takes_no_more_records
-            a_lease_of_nobody_is_refused
-            a_commit_of_nothing_changes_nothing
-            a_dropped_commit_has_happened_whole_or_not_at_all
-            hostile_texts_and_long_values_come_back_as_they_were
-            nothing_follows_the_end_of_a_run_within_a_commit
-            a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end
-            runs_that_commit_at_once_keep_their_order
+            an_ended_run_accepts_no_more_records
+            a_forged_lease_is_refused
+            an_empty_commit_changes_nothing
+            a_dropped_commit_stores_all_of_its_records_or_none
+            hostile_texts_and_long_values_are_read_back_unchanged
+            a_commit_with_a_record_after_the_end_of_the_run_is_refused
+            a_run_at_its_maximum_length_accepts_only_its_end
+            concurrent_commits_keep_the_records_of_each_run_in_order
         ] }
         $crate::mount_rules! { $mark session_store::leases, $store, [
             a_released_run_stays_unfinished_and_keeps_its_session
-            an_owner_s_unfinished_runs_are_found_alone
-            a_released_lease_writes_nothing_more
-            an_imported_run_says_so_until_it_is_begun_again
-            a_released_run_is_taken_up_again
-            a_run_whose_lease_was_let_run_out_is_taken_up_at_once
-            a_lease_is_renewed_by_its_holder_alone
-            a_lease_says_how_long_it_lasts
-            a_run_that_somebody_drives_is_not_left
-            a_run_that_waits_is_due_once_something_was_posted_to_it
-            a_run_says_until_when_it_is_held_while_it_is
-            a_lease_of_an_older_holder_is_good_for_nothing
+            unfinished_runs_can_be_listed_by_owner
+            a_released_lease_can_neither_commit_nor_be_renewed
+            an_imported_run_is_marked_as_imported_until_it_is_resumed
+            a_released_run_is_resumed_with_a_new_lease
+            a_run_with_an_expired_lease_can_be_resumed_immediately
+            only_the_current_holder_can_renew_a_lease
+            a_lease_reports_the_length_that_the_store_uses
+            a_run_that_a_process_drives_is_not_listed_as_unfinished
+            a_waiting_run_is_due_once_input_is_posted_to_it
+            every_query_reports_the_lease_end_only_while_the_run_is_held
+            the_lease_of_a_previous_holder_is_refused
         ] }
         $crate::mount_rules! { $mark session_store::inbox, $store, [
-            what_is_posted_waits_in_its_order_until_it_is_settled
-            an_entry_posted_twice_is_kept_once
-            another_input_under_the_same_id_is_refused
-            a_commit_takes_the_entries_that_its_records_hold
-            a_client_s_result_is_taken_with_its_record
-            a_refused_commit_takes_nothing
-            an_entry_that_was_taken_is_still_known
-            what_a_run_did_not_take_goes_with_its_end
-            an_unknown_or_ended_run_takes_no_entries
-            an_inbox_is_bounded
-            a_run_says_whether_it_has_mail
-            runs_with_mail_are_found_until_they_took_it
-            an_entry_that_cannot_be_kept_is_refused
+            entries_stay_in_the_order_they_were_posted_until_settled
+            an_entry_posted_twice_is_stored_once
+            a_different_input_with_the_same_id_is_refused
+            a_commit_removes_the_entries_that_its_records_contain
+            committing_a_client_result_removes_its_inbox_entry
+            a_refused_commit_removes_no_entries
+            a_taken_entry_does_not_return_when_it_is_posted_again
+            entries_that_were_not_taken_are_deleted_when_the_run_ends
+            an_unknown_or_ended_run_accepts_no_entries
+            a_full_inbox_refuses_entries_until_one_is_settled
+            a_run_reports_whether_it_has_mail
+            runs_with_mail_are_found_until_it_is_settled_or_they_end
+            an_invalid_entry_is_refused
         ] }
         $crate::mount_rules! { $mark session_store::outputs, $store, [
-            an_output_comes_back_page_by_page_as_it_was_kept
-            a_page_begins_at_a_byte_or_a_line
+            the_pages_of_an_output_join_to_the_whole_output
+            a_page_starts_at_a_given_byte_or_line
             a_page_never_splits_a_character
-            an_output_kept_again_takes_the_place_of_the_first
+            an_output_stored_again_replaces_the_first_one
             outputs_of_a_run_are_listed
-            what_is_not_kept_is_named_in_the_error
-            a_run_keeps_no_more_than_it_may
-            a_lease_that_is_void_keeps_no_output
-            outputs_go_with_their_session
+            a_missing_output_or_run_is_named_in_the_error
+            the_outputs_of_a_run_are_limited_in_total_size
+            no_output_is_stored_under_a_stale_lease
+            outputs_are_deleted_with_their_session
         ] }
         $crate::mount_rules! { $mark session_store::stats, $store, [
-            runs_add_up_by_day_model_role_tool_and_agent
-            statistics_hold_an_owner_s_runs_alone
-            statistics_begin_at_a_time
-            more_runs_than_a_page_holds_add_up
-            what_is_deleted_no_longer_counts
+            statistics_sum_runs_by_day_model_role_tool_and_agent
+            statistics_of_an_owner_count_only_that_owners_runs
+            statistics_count_runs_from_an_exact_time
+            more_runs_than_fit_in_one_page_are_each_counted_once
+            runs_of_a_deleted_session_are_no_longer_counted
         ] }
         $crate::mount_rules! { $mark session_store::summaries, $store, [
-            a_run_is_told_in_a_few_words
-            a_waiting_run_says_what_it_waits_for
-            runs_are_listed_in_their_order
-            runs_of_all_sessions_are_listed_by_their_ids
-            an_owner_s_runs_are_listed_alone
-            what_is_unknown_is_named_in_every_question
-            metrics_add_up_over_runs_at_work_and_ended_ones
-            usage_counts_from_a_time_on
-            time_is_what_runs_were_active
+            a_summary_shows_the_state_of_a_run_from_start_to_end
+            a_waiting_run_reports_what_it_waits_for
+            runs_of_a_session_are_listed_in_the_order_they_began
+            runs_of_all_sessions_are_listed_by_descending_id
+            listing_by_owner_returns_only_that_owners_runs
+            an_unknown_session_or_run_is_named_in_every_error
+            session_metrics_sum_runs_in_progress_and_ended_runs
+            usage_is_counted_from_a_given_time
+            the_time_a_session_used_is_the_active_time_of_its_runs
         ] }
         $crate::mount_rules! { $mark session_store::carried, $store, [
             untrusted_content_of_a_session_is_known
-            untrusted_content_that_a_run_begins_with_is_known
-            an_answer_is_remembered_listed_and_taken_back
-            answers_that_were_imported_count_for_nothing
-            numbers_of_answers_never_come_back
-            a_refused_commit_lets_nothing_be_remembered
+            untrusted_content_in_the_first_records_of_a_run_is_known
+            grants_are_remembered_listed_and_revoked
+            imported_grants_do_not_count
+            grant_numbers_are_never_reused
+            a_session_carries_nothing_from_a_refused_commit
             the_last_plan_of_a_session_is_known
-            what_a_session_carries_goes_with_it
+            carried_state_is_deleted_with_its_session
         ] }
         $crate::mount_rules! { $mark session_store::integrity, $store, [
-            the_chain_of_a_session_is_that_of_its_records
-            an_expected_head_is_compared
+            the_chain_of_a_session_covers_all_its_records
+            verification_accepts_only_heads_that_the_session_has_had
         ] }
     };
     ($store:expr) => {

@@ -19,18 +19,20 @@ use crate::call::tool_context;
 macro_rules! tool_suite {
     ($tool:expr, $arguments:expr) => {
         $crate::mount_rules! { tool, ($tool, $arguments), [
-            its_spec_says_what_it_is_for
-            its_spec_stays_the_same
-            its_value_is_json_on_one_line
+            the_spec_has_a_description_and_an_object_schema
+            the_spec_is_unchanged_after_a_call
+            the_value_and_metadata_are_json_on_one_line
             a_cancelled_call_ends_promptly
-            a_dropped_call_does_no_harm
-            read_only_calls_may_run_at_the_same_time
+            a_dropped_call_leaves_the_tool_usable
+            concurrent_read_only_calls_all_succeed
         ] }
     };
 }
 
 /// The spec has a description, and its parameters are the schema of an object.
-pub async fn its_spec_says_what_it_is_for<T: Tool + ?Sized>((tool, _): (Arc<T>, &str)) {
+pub async fn the_spec_has_a_description_and_an_object_schema<T: Tool + ?Sized>(
+    (tool, _): (Arc<T>, &str),
+) {
     let spec = tool.spec();
     assert!(
         !spec.description.trim().is_empty(),
@@ -46,14 +48,18 @@ pub async fn its_spec_says_what_it_is_for<T: Tool + ?Sized>((tool, _): (Arc<T>, 
 }
 
 /// The spec is part of every prompt and does not change.
-pub async fn its_spec_stays_the_same<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
+pub async fn the_spec_is_unchanged_after_a_call<T: Tool + ?Sized>(
+    (tool, arguments): (Arc<T>, &str),
+) {
     let before = tool.spec().clone();
     call(&*tool, arguments).await.expect("the call succeeds");
     assert_eq!(*tool.spec(), before);
 }
 
 /// The value, and the metadata if there is any, is one JSON value on one line.
-pub async fn its_value_is_json_on_one_line<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
+pub async fn the_value_and_metadata_are_json_on_one_line<T: Tool + ?Sized>(
+    (tool, arguments): (Arc<T>, &str),
+) {
     let output = call(&*tool, arguments).await.expect("the call succeeds");
     for json in [Some(output.value), output.metadata].into_iter().flatten() {
         assert!(json.is_valid(), "not JSON: {json}");
@@ -84,7 +90,9 @@ pub async fn a_cancelled_call_ends_promptly<T: Tool + ?Sized>((tool, arguments):
 }
 
 /// A call whose future is dropped midway leaves the tool usable.
-pub async fn a_dropped_call_does_no_harm<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
+pub async fn a_dropped_call_leaves_the_tool_usable<T: Tool + ?Sized>(
+    (tool, arguments): (Arc<T>, &str),
+) {
     let dropped = tool
         .call(JsonText::from_text(arguments), tool_context())
         .now_or_never();
@@ -95,7 +103,7 @@ pub async fn a_dropped_call_does_no_harm<T: Tool + ?Sized>((tool, arguments): (A
 }
 
 /// Read-only calls run at the same time without interfering with each other.
-pub async fn read_only_calls_may_run_at_the_same_time<T: Tool + ?Sized>(
+pub async fn concurrent_read_only_calls_all_succeed<T: Tool + ?Sized>(
     (tool, arguments): (Arc<T>, &str),
 ) {
     if tool.spec().class != ToolClass::ReadOnly {

@@ -79,17 +79,17 @@ impl fmt::Debug for Subject {
 macro_rules! web_search_suite {
     ($subject:expr) => {
         $crate::mount_rules! { web_search, $subject, [
-            hits_come_in_the_order_of_the_service_with_all_that_it_says
-            no_more_hits_come_than_were_asked_for
-            nothing_found_is_no_error
-            the_question_arrives_as_it_was_asked
-            a_refused_key_is_said_to_be_refused_and_not_repeated
-            a_busy_service_says_when_to_come_back
-            a_refused_question_is_said_to_be_refused_without_the_key
-            a_service_that_fails_may_be_asked_again
-            what_is_no_service_gives_an_answer_that_cannot_be_read
-            a_silent_service_is_not_waited_for_forever
-            a_dropped_search_does_no_harm
+            hits_are_returned_complete_and_in_the_order_of_the_service
+            no_more_hits_are_returned_than_requested
+            an_empty_result_is_not_an_error
+            a_query_reaches_the_service_unchanged
+            a_refused_key_is_reported_without_revealing_it
+            the_retry_delay_of_a_busy_service_is_reported
+            a_refused_query_is_reported_without_revealing_the_key
+            a_failing_service_is_reported_as_a_temporary_error
+            a_web_page_as_an_answer_is_an_invalid_response
+            a_search_of_a_silent_service_times_out
+            a_dropped_search_leaves_the_adapter_usable
         ] }
     };
 }
@@ -103,7 +103,7 @@ fn hits(count: usize) -> Vec<SearchHit> {
 }
 
 /// The best hit comes first, with title, URL and excerpt.
-pub async fn hits_come_in_the_order_of_the_service_with_all_that_it_says(subject: Subject) {
+pub async fn hits_are_returned_complete_and_in_the_order_of_the_service(subject: Subject) {
     let found = subject
         .search(SearchScene::Finds(hits(3)), "rivers", 10)
         .await;
@@ -111,7 +111,7 @@ pub async fn hits_come_in_the_order_of_the_service_with_all_that_it_says(subject
 }
 
 /// Services return a page of hits, however many were requested.
-pub async fn no_more_hits_come_than_were_asked_for(subject: Subject) {
+pub async fn no_more_hits_are_returned_than_requested(subject: Subject) {
     let found = subject
         .search(SearchScene::Finds(hits(9)), "rivers", 2)
         .await;
@@ -119,7 +119,7 @@ pub async fn no_more_hits_come_than_were_asked_for(subject: Subject) {
 }
 
 /// An empty result is not an error.
-pub async fn nothing_found_is_no_error(subject: Subject) {
+pub async fn an_empty_result_is_not_an_error(subject: Subject) {
     let found = subject
         .search(SearchScene::Finds(Vec::new()), "rivers", 5)
         .await;
@@ -127,7 +127,7 @@ pub async fn nothing_found_is_no_error(subject: Subject) {
 }
 
 /// Characters with a meaning in a URL or in JSON have none in a query.
-pub async fn the_question_arrives_as_it_was_asked(subject: Subject) {
+pub async fn a_query_reaches_the_service_unchanged(subject: Subject) {
     let question = "a&b=c #d \"e\" \\ 50% + Zürich 東京";
     let (search, asked) = (subject.0)(SearchScene::Finds(hits(1))).await;
     let found = search.search(question, NonZeroU32::MIN).await;
@@ -136,7 +136,7 @@ pub async fn the_question_arrives_as_it_was_asked(subject: Subject) {
 }
 
 /// The key is wrong, and no error contains it.
-pub async fn a_refused_key_is_said_to_be_refused_and_not_repeated(subject: Subject) {
+pub async fn a_refused_key_is_reported_without_revealing_it(subject: Subject) {
     let found = subject.search(SearchScene::RefusesKey, "rivers", 5).await;
     let error = found.expect_err("the key is refused");
     assert_eq!(error, WebSearchError::Unauthorized);
@@ -144,7 +144,7 @@ pub async fn a_refused_key_is_said_to_be_refused_and_not_repeated(subject: Subje
 }
 
 /// The service's waiting time is reported.
-pub async fn a_busy_service_says_when_to_come_back(subject: Subject) {
+pub async fn the_retry_delay_of_a_busy_service_is_reported(subject: Subject) {
     let found = subject.search(SearchScene::IsBusy, "rivers", 5).await;
     let error = found.expect_err("the service is busy");
     let retry_after = Some(Duration::from_secs(7));
@@ -153,7 +153,7 @@ pub async fn a_busy_service_says_when_to_come_back(subject: Subject) {
 }
 
 /// The service rejects the query; a retry does not help.
-pub async fn a_refused_question_is_said_to_be_refused_without_the_key(subject: Subject) {
+pub async fn a_refused_query_is_reported_without_revealing_the_key(subject: Subject) {
     let found = subject
         .search(SearchScene::RefusesQuestion, "rivers", 5)
         .await;
@@ -164,7 +164,7 @@ pub async fn a_refused_question_is_said_to_be_refused_without_the_key(subject: S
 }
 
 /// The service is temporarily broken.
-pub async fn a_service_that_fails_may_be_asked_again(subject: Subject) {
+pub async fn a_failing_service_is_reported_as_a_temporary_error(subject: Subject) {
     let found = subject.search(SearchScene::Fails, "rivers", 5).await;
     let error = found.expect_err("the service fails");
     assert_eq!(error, WebSearchError::Failing { status: 503 });
@@ -172,7 +172,7 @@ pub async fn a_service_that_fails_may_be_asked_again(subject: Subject) {
 }
 
 /// Something other than a search service answers at that address.
-pub async fn what_is_no_service_gives_an_answer_that_cannot_be_read(subject: Subject) {
+pub async fn a_web_page_as_an_answer_is_an_invalid_response(subject: Subject) {
     let found = subject.search(SearchScene::IsNoService, "rivers", 5).await;
     let error = found.expect_err("a web page is not an answer");
     assert!(
@@ -182,13 +182,13 @@ pub async fn what_is_no_service_gives_an_answer_that_cannot_be_read(subject: Sub
 }
 
 /// A search ends within its timeout.
-pub async fn a_silent_service_is_not_waited_for_forever(subject: Subject) {
+pub async fn a_search_of_a_silent_service_times_out(subject: Subject) {
     let found = subject.search(SearchScene::IsSilent, "rivers", 5).await;
     assert_eq!(found, Err(WebSearchError::Timeout));
 }
 
 /// A search whose future is dropped midway leaves the adapter usable.
-pub async fn a_dropped_search_does_no_harm(subject: Subject) {
+pub async fn a_dropped_search_leaves_the_adapter_usable(subject: Subject) {
     let (search, _) = (subject.0)(SearchScene::Finds(hits(1))).await;
     let dropped = search.search("rivers", NonZeroU32::MIN).now_or_never();
     drop(dropped);

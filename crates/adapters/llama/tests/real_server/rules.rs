@@ -69,12 +69,12 @@ async fn the_client_follows_the_rules_of_the_port() {
         Subject::new(WithoutIds(server.client()), requests).with_stalled(stalled)
     };
     rules::a_streamed_reply_is_the_same_as_a_whole_one(subject()).await;
-    rules::a_stream_ends_once_and_nothing_follows(subject()).await;
-    rules::a_call_cancelled_from_the_start_is_cancelled(subject()).await;
-    rules::a_stream_cancelled_midway_is_cancelled(subject()).await;
-    rules::a_call_cancelled_while_it_waits_is_cancelled(subject()).await;
-    rules::dropping_a_call_does_no_harm(subject()).await;
-    rules::dropping_a_stream_midway_does_no_harm(subject()).await;
-    rules::calls_may_run_at_the_same_time(subject()).await;
-    rules::its_info_stays_the_same_and_names_the_model(subject()).await;
+    rules::a_stream_has_exactly_one_end_as_its_last_item(subject()).await;
+    rules::a_call_cancelled_before_it_starts_returns_a_cancelled_error(subject()).await;
+    rules::a_stream_cancelled_midway_ends_with_a_cancelled_error(subject()).await;
+    rules::a_call_cancelled_while_it_waits_returns_a_cancelled_error(subject()).await;
+    rules::a_dropped_call_leaves_the_client_usable(subject()).await;
+    rules::a_stream_dropped_midway_leaves_the_client_usable(subject()).await;
+    rules::concurrent_calls_each_return_their_own_reply(subject()).await;
+    rules::the_model_info_does_not_change_and_replies_name_its_provider(subject()).await;
 }

@@ -7,7 +7,7 @@ use crate::support::{Busy, on_both, open, records};
 
 on_both! {
     a_run_over_its_byte_limit_accepts_only_its_end
-    an_imported_run_may_take_the_room_for_its_end_before
+    an_imported_run_may_use_the_space_reserved_for_its_end
 }
 
 async fn a_run_over_its_byte_limit_accepts_only_its_end(mut config: SqlConfig) {
@@ -32,7 +32,7 @@ async fn a_run_over_its_byte_limit_accepts_only_its_end(mut config: SqlConfig) {
 }
 
 /// In the store it comes from, it was one step.
-async fn an_imported_run_may_take_the_room_for_its_end_before(mut config: SqlConfig) {
+async fn an_imported_run_may_use_the_space_reserved_for_its_end(mut config: SqlConfig) {
     config.bounds = RunBounds {
         max_bytes: 100_000,
         ..RunBounds::default()

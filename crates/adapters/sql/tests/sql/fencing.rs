@@ -12,30 +12,30 @@ use crate::support::{Busy, file_config, id, on_both, open, records, server_confi
 
 on_both! {
     a_run_with_a_valid_lease_is_not_taken_over
-    a_run_says_until_when_it_is_held
-    a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced
-    a_run_whose_lease_ran_out_is_taken_over
-    a_lease_that_ran_out_and_that_nobody_took_is_renewed
-    a_lease_that_ends_later_than_it_can_is_not_believed_for_long
-    what_one_posts_the_other_takes
-    of_two_that_take_over_at_once_one_holds_the_run
-    the_log_goes_on_where_the_other_left_it
+    a_run_reports_when_its_lease_ends
+    a_released_run_resumes_in_another_store_and_its_old_holder_is_fenced
+    a_run_with_an_expired_lease_is_taken_over
+    an_expired_lease_can_be_renewed_if_the_run_was_not_taken_over
+    a_lease_expiry_too_far_ahead_is_soon_ignored
+    an_entry_posted_through_one_store_is_taken_in_another
+    only_one_of_two_concurrent_takeovers_gets_the_run
+    stores_that_drive_a_run_in_turn_continue_the_same_log
 }
 
 #[tokio::test]
 async fn a_lease_acquired_for_a_dropped_request_is_released_on_sqlite() {
-    a_lease_that_nobody_waited_for_is_given_back(file_config()).await;
+    a_lease_acquired_for_a_dropped_request_is_released(file_config()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_lease_acquired_for_a_dropped_request_is_released_on_postgres() {
-    a_lease_that_nobody_waited_for_is_given_back(server_config()).await;
+    a_lease_acquired_for_a_dropped_request_is_released(server_config()).await;
 }
 
 /// The caller went away while its transaction was running: the session is free again, or other processes can resume the
 /// run.
-async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
+async fn a_lease_acquired_for_a_dropped_request_is_released(config: SqlConfig) {
     let store = open(&config).await;
     // Two runs that begin in separate sessions, the second with a record.
     let starts = [1, 2].map(|number| {
@@ -121,7 +121,7 @@ async fn a_run_with_a_valid_lease_is_not_taken_over(config: SqlConfig) {
     busy.warn(&one, "still here").await.unwrap();
 }
 
-async fn a_run_says_until_when_it_is_held(config: SqlConfig) {
+async fn a_run_reports_when_its_lease_ends(config: SqlConfig) {
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
     let held = async || other.run(busy.run()).await.unwrap().leased_until;
@@ -138,7 +138,7 @@ async fn a_run_says_until_when_it_is_held(config: SqlConfig) {
     assert_eq!(one.run(busy.run()).await.unwrap().leased_until, None);
 }
 
-async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: SqlConfig) {
+async fn a_released_run_resumes_in_another_store_and_its_old_holder_is_fenced(config: SqlConfig) {
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
     let stalled = busy.lease.clone();
@@ -158,7 +158,7 @@ async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: S
 }
 
 /// A lease with a length of zero expires as soon as it is granted.
-async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
+async fn a_run_with_an_expired_lease_is_taken_over(mut config: SqlConfig) {
     config.lease = Duration::ZERO;
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
@@ -180,7 +180,7 @@ async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
     assert_eq!(one.unfinished().await, Ok(Vec::new()));
 }
 
-async fn a_lease_that_ran_out_and_that_nobody_took_is_renewed(mut config: SqlConfig) {
+async fn an_expired_lease_can_be_renewed_if_the_run_was_not_taken_over(mut config: SqlConfig) {
     config.lease = Duration::ZERO;
     let store = open(&config).await;
     let mut busy = Busy::new(&store, 1).await;
@@ -189,7 +189,7 @@ async fn a_lease_that_ran_out_and_that_nobody_took_is_renewed(mut config: SqlCon
 }
 
 /// As left behind by a process that died while the clock was two hours ahead.
-async fn a_lease_that_ends_later_than_it_can_is_not_believed_for_long(mut config: SqlConfig) {
+async fn a_lease_expiry_too_far_ahead_is_soon_ignored(mut config: SqlConfig) {
     config.lease = Duration::from_secs(1);
     let dead = open(&config).await;
     let mut busy = Busy::new(&dead, 1).await;
@@ -224,7 +224,7 @@ async fn a_lease_that_ends_later_than_it_can_is_not_believed_for_long(mut config
     busy.finish(&other).await.unwrap();
 }
 
-async fn what_one_posts_the_other_takes(config: SqlConfig) {
+async fn an_entry_posted_through_one_store_is_taken_in_another(config: SqlConfig) {
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
     let entry = InboxEntry::new(InboxInput::steered(InputId::new("s1"), "wait"));
@@ -239,7 +239,7 @@ async fn what_one_posts_the_other_takes(config: SqlConfig) {
     assert_eq!(one.inbox(&busy.lease).await, Ok(Vec::new()));
 }
 
-async fn of_two_that_take_over_at_once_one_holds_the_run(mut config: SqlConfig) {
+async fn only_one_of_two_concurrent_takeovers_gets_the_run(mut config: SqlConfig) {
     config.lease = Duration::ZERO;
     let owner = open(&config).await;
     let busy = Busy::new(&owner, 1).await;
@@ -252,7 +252,7 @@ async fn of_two_that_take_over_at_once_one_holds_the_run(mut config: SqlConfig) 
     assert_eq!(held.count(), 1, "{first:?} and {second:?}");
 }
 
-async fn the_log_goes_on_where_the_other_left_it(config: SqlConfig) {
+async fn stores_that_drive_a_run_in_turn_continue_the_same_log(config: SqlConfig) {
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
     for round in 0..4 {

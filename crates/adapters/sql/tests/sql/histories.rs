@@ -63,12 +63,12 @@ async fn session_in(config: &SqlConfig) -> SqlStore {
 }
 
 on_both! {
-    whoever_ran_them_all_read_the_same
-    what_a_database_has_lost_is_in_no_history
+    all_stores_read_the_same_history_whichever_drove_the_runs
+    a_history_contains_nothing_that_the_database_has_lost
 }
 
 /// Runs of one session end in two stores, alternately.
-async fn whoever_ran_them_all_read_the_same(config: SqlConfig) {
+async fn all_stores_read_the_same_history_whichever_drove_the_runs(config: SqlConfig) {
     let (here, there) = (session_in(&config).await, open(&config).await);
     for number in 1..=12 {
         let store = if number % 5 == 0 { &there } else { &here };
@@ -102,7 +102,7 @@ async fn lose_all(config: &SqlConfig) {
 }
 
 /// Bob's sessions and runs have the keys that Ann's had.
-async fn what_a_database_has_lost_is_in_no_history(config: SqlConfig) {
+async fn a_history_contains_nothing_that_the_database_has_lost(config: SqlConfig) {
     let store = open(&config).await;
     let (ann, bob) = (id("ann"), id("bob"));
     let session = Session::new(ann.clone(), START);

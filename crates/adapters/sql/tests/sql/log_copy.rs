@@ -12,7 +12,7 @@ use crate::support::{Busy, config_in, file_config, on_both, open};
 
 on_both! {
     each_record_is_copied_once_in_the_order_of_the_commits
-    files_rotate_by_size_and_the_oldest_go
+    log_copy_files_rotate_by_size_and_the_oldest_are_deleted
 }
 
 /// Returns the lines of all files, the oldest first.
@@ -88,7 +88,7 @@ async fn a_record_after_a_truncated_one_starts_on_its_own_line() {
     assert_eq!(lines[1], next.records[0].to_json());
 }
 
-async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
+async fn log_copy_files_rotate_by_size_and_the_oldest_are_deleted(mut config: SqlConfig) {
     let folder = tempfile::tempdir().unwrap();
     let mut log = LogCopy::new(folder.path());
     log.max_bytes = 4_000;

@@ -15,10 +15,10 @@ use crate::support::{
 };
 
 on_both! {
-    more_old_sessions_than_a_page_are_pruned
+    pruning_removes_more_old_sessions_than_one_page_holds
 }
 
-async fn more_old_sessions_than_a_page_are_pruned(config: SqlConfig) {
+async fn pruning_removes_more_old_sessions_than_one_page_holds(config: SqlConfig) {
     let store = open(&config).await;
     let begun = (1..=200).map(|number| {
         let session = Session::new(id(&format!("s{number}")), START);

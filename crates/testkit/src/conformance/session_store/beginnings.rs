@@ -22,7 +22,7 @@ fn new_run(number: u64) -> (RunLog, RunStart) {
 
 /// A run's first records are stored when it begins, in a new session and in an existing one, and the run continues from
 /// there.
-pub async fn a_run_begins_with_the_records_of_its_first_step(store: impl SessionStore) {
+pub async fn the_first_records_of_a_run_are_stored_when_it_begins(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let mut all = vec![log.started("Hello?"), log.warned("slow")];
     let start = start.with_records(all.clone());
@@ -56,7 +56,7 @@ pub async fn a_run_begins_with_the_records_of_its_first_step(store: impl Session
 
 /// Starting a run again is allowed with the same first records, because the answer may have been lost, and with no
 /// others.
-pub async fn a_run_begun_again_has_to_begin_with_the_same_records(store: impl SessionStore) {
+pub async fn a_run_cannot_be_begun_again_with_different_records(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let mut other_log = log.clone();
     let first = vec![log.started("Hello?")];
@@ -85,7 +85,7 @@ pub async fn a_run_begun_again_has_to_begin_with_the_same_records(store: impl Se
 }
 
 /// A run may end as it begins. Its session is free immediately, and a caller that missed the answer can ask again.
-pub async fn a_run_may_end_as_it_begins(store: impl SessionStore) {
+pub async fn a_run_may_end_with_its_first_records(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let all = vec![
         log.started("Hello?"),
@@ -147,7 +147,7 @@ pub async fn a_run_whose_first_records_are_refused_does_not_begin(store: impl Se
 }
 
 /// The next run continues from the last one. No run is named while one is in progress or if there is none.
-pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
+pub async fn a_continuation_names_the_last_run_unless_one_is_in_progress(store: impl SessionStore) {
     let nobody = store.continuation(&id("main")).await.map(|it| it.last_run);
     assert_eq!(nobody, Err(StoreError::NoSuchSession(id("main"))));
     let busy = Busy::new(&store).await;
@@ -173,7 +173,7 @@ pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
 
 /// A run with a given predecessor begins only if the predecessor is the last run of the session. It can be started
 /// again if the answer was lost, but not if another run came in between.
-pub async fn a_run_goes_on_from_the_one_that_was_the_last(store: impl SessionStore) {
+pub async fn a_run_begins_only_if_its_predecessor_is_the_last_run(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let last = busy.log.run();
     let after_last = |number| {
@@ -206,7 +206,9 @@ pub async fn a_run_goes_on_from_the_one_that_was_the_last(store: impl SessionSto
 
 /// If many runs with the same predecessor begin at the same time, exactly one succeeds, even if it has ended by the
 /// time the others are checked.
-pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl SessionStore) {
+pub async fn only_one_of_many_concurrent_runs_with_the_same_predecessor_begins(
+    store: impl SessionStore,
+) {
     let store = Arc::new(store);
     let busy = Busy::new(&*store).await;
     let last = busy.log.run();
@@ -235,7 +237,7 @@ pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl Sessio
 
 /// Runs of many sessions that begin and end at the same time do not interfere: each continues from the last run of its
 /// own session, and so do the hash chains.
-pub async fn runs_of_many_sessions_begin_at_once(store: impl SessionStore) {
+pub async fn concurrent_runs_of_many_sessions_do_not_interfere(store: impl SessionStore) {
     const SESSIONS: u64 = 40;
     let store = Arc::new(store);
     for round in 0..3 {

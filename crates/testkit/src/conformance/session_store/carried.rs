@@ -89,7 +89,7 @@ pub async fn untrusted_content_of_a_session_is_known(store: impl SessionStore) {
 }
 
 /// The messages that a run begins with can be untrusted content, too.
-pub async fn untrusted_content_that_a_run_begins_with_is_known(store: impl SessionStore) {
+pub async fn untrusted_content_in_the_first_records_of_a_run_is_known(store: impl SessionStore) {
     let mut log = RunLog::new(CountingIds::nth_run(1), id("main"));
     let start = RunStart::in_new_session(session_of("main", 0), log.run());
     let first = vec![log.started("Look."), result(&mut log, "web_fetch", true)];
@@ -99,7 +99,7 @@ pub async fn untrusted_content_that_a_run_begins_with_is_known(store: impl Sessi
 }
 
 /// Recorded grants are remembered in order, listed, and revoked one by one, from any process.
-pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionStore) {
+pub async fn grants_are_remembered_listed_and_revoked(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let scopes = [
         GrantScope::Tool,
@@ -135,7 +135,7 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
 }
 
 /// Grants in the records of an imported run do not count, even after the run is resumed. Grants given after that do.
-pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionStore) {
+pub async fn imported_grants_do_not_count(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let start = RunStart::new(busy.session.clone(), run).imported();
@@ -160,7 +160,7 @@ pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionSto
 }
 
 /// A grant's number is never used again, not even after the grant was revoked.
-pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
+pub async fn grant_numbers_are_never_reused(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let first = grant(1, GrantScope::Tool);
     let begun = [
@@ -185,7 +185,7 @@ pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
 }
 
 /// A session remembers nothing from a commit that was refused.
-pub async fn a_refused_commit_lets_nothing_be_remembered(store: impl SessionStore) {
+pub async fn a_session_carries_nothing_from_a_refused_commit(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let newer = store.begin_run(&busy.session, busy.log.run()).await;
     newer.expect("the same store may begin it again");
@@ -232,7 +232,7 @@ pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
 }
 
 /// What a session carries is deleted with it, and does not reappear in a new session with the same id.
-pub async fn what_a_session_carries_goes_with_it(store: impl SessionStore) {
+pub async fn carried_state_is_deleted_with_its_session(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let records = [
         busy.log.started("Look it up."),

@@ -24,7 +24,7 @@ fn body(entry: &InboxEntry) -> RecordBody {
 }
 
 /// Entries are read in the order in which they were posted, until each is settled.
-pub async fn what_is_posted_waits_in_its_order_until_it_is_settled(store: impl SessionStore) {
+pub async fn entries_stay_in_the_order_they_were_posted_until_settled(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
     let entries = ["z", "a", "m"].map(|id| steered(id, "wait \0 🦀"));
@@ -39,7 +39,7 @@ pub async fn what_is_posted_waits_in_its_order_until_it_is_settled(store: impl S
 }
 
 /// A sender that received no answer may send again.
-pub async fn an_entry_posted_twice_is_kept_once(store: impl SessionStore) {
+pub async fn an_entry_posted_twice_is_stored_once(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let entry = steered("s1", "wait");
     assert_eq!(store.post(busy.log.run(), &entry).await, Ok(()));
@@ -48,7 +48,7 @@ pub async fn an_entry_posted_twice_is_kept_once(store: impl SessionStore) {
 }
 
 /// An id names one input.
-pub async fn another_input_under_the_same_id_is_refused(store: impl SessionStore) {
+pub async fn a_different_input_with_the_same_id_is_refused(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
     let entry = steered("s1", "wait");
@@ -60,7 +60,7 @@ pub async fn another_input_under_the_same_id_is_refused(store: impl SessionStore
 }
 
 /// A record that contains an input removes its entry; other entries stay.
-pub async fn a_commit_takes_the_entries_that_its_records_hold(store: impl SessionStore) {
+pub async fn a_commit_removes_the_entries_that_its_records_contain(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let cancelled = Cancelled::new(InputId::new("c1"), "enough");
@@ -83,7 +83,7 @@ pub async fn a_commit_takes_the_entries_that_its_records_hold(store: impl Sessio
 }
 
 /// The result of a tool that the client runs is identified by the effect and attempt that it answers.
-pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore) {
+pub async fn committing_a_client_result_removes_its_inbox_entry(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let (effect_id, attempt) = (EffectId { run, number: 3 }, Attempt(1));
@@ -112,7 +112,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
 }
 
 /// A refused commit removes no entries.
-pub async fn a_refused_commit_takes_nothing(store: impl SessionStore) {
+pub async fn a_refused_commit_removes_no_entries(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let entry = steered("s1", "wait");
@@ -125,7 +125,7 @@ pub async fn a_refused_commit_takes_nothing(store: impl SessionStore) {
 }
 
 /// An entry that was taken does not come back when it is sent again, even after its run has ended.
-pub async fn an_entry_that_was_taken_is_still_known(store: impl SessionStore) {
+pub async fn a_taken_entry_does_not_return_when_it_is_posted_again(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let entry = steered("s1", "wait");
@@ -143,7 +143,7 @@ pub async fn an_entry_that_was_taken_is_still_known(store: impl SessionStore) {
 }
 
 /// Entries that a run did not take are deleted when it ends; only the fact that they were sent is kept.
-pub async fn what_a_run_did_not_take_goes_with_its_end(store: impl SessionStore) {
+pub async fn entries_that_were_not_taken_are_deleted_when_the_run_ends(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let [first, second] = ["s1", "s2"].map(|id| steered(id, "wait"));
@@ -167,7 +167,7 @@ pub async fn what_a_run_did_not_take_goes_with_its_end(store: impl SessionStore)
 }
 
 /// There is no run to take the entry.
-pub async fn an_unknown_or_ended_run_takes_no_entries(store: impl SessionStore) {
+pub async fn an_unknown_or_ended_run_accepts_no_entries(store: impl SessionStore) {
     let unknown = CountingIds::nth_run(7);
     let entry = steered("s1", "wait");
     assert_eq!(
@@ -184,7 +184,7 @@ pub async fn an_unknown_or_ended_run_takes_no_entries(store: impl SessionStore) 
 }
 
 /// A sender cannot fill the store.
-pub async fn an_inbox_is_bounded(store: impl SessionStore) {
+pub async fn a_full_inbox_refuses_entries_until_one_is_settled(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
     let entry = |number: usize| steered(&format!("s{number}"), "wait");
@@ -202,7 +202,7 @@ pub async fn an_inbox_is_bounded(store: impl SessionStore) {
 }
 
 /// An entry that some stores could not keep is refused by all stores.
-pub async fn an_entry_that_cannot_be_kept_is_refused(store: impl SessionStore) {
+pub async fn an_invalid_entry_is_refused(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let mut other_id = steered("s1", "wait");
     other_id.id = InputId::new("s2");
@@ -227,7 +227,7 @@ pub async fn an_entry_that_cannot_be_kept_is_refused(store: impl SessionStore) {
 }
 
 /// A process that manages waiting runs can see which of them have entries to take.
-pub async fn a_run_says_whether_it_has_mail(store: impl SessionStore) {
+pub async fn a_run_reports_whether_it_has_mail(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
     let has_mail = async || store.run(run).await.map(|run| run.has_mail);
@@ -240,7 +240,7 @@ pub async fn a_run_says_whether_it_has_mail(store: impl SessionStore) {
 }
 
 /// This is how processes notice what others posted to the runs that they drive.
-pub async fn runs_with_mail_are_found_until_they_took_it(store: impl SessionStore) {
+pub async fn runs_with_mail_are_found_until_it_is_settled_or_they_end(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let mailed = async || store.mailed().await;

@@ -10,7 +10,7 @@ use neuraxis_ports::{ChainHead, SessionStore, StoreError};
 use super::Busy;
 
 /// The chain begins with the session and covers all records, however they were committed.
-pub async fn the_chain_of_a_session_is_that_of_its_records(store: impl SessionStore) {
+pub async fn the_chain_of_a_session_covers_all_its_records(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let id = busy.session.clone();
     let session = store.session(&id).await.expect("the session is known");
@@ -31,7 +31,7 @@ pub async fn the_chain_of_a_session_is_that_of_its_records(store: impl SessionSt
 
 /// A head that was noted elsewhere shows whether anything was cut off since. A session that only grew once had that
 /// head.
-pub async fn an_expected_head_is_compared(store: impl SessionStore) {
+pub async fn verification_accepts_only_heads_that_the_session_has_had(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
     let before = store.verify(&session, None).await.expect("it is whole");

@@ -42,7 +42,7 @@ async fn finished(store: &impl SessionStore, start: RunStart) {
 
 /// While a run is in progress, no other run of its session begins under its key, and the key finds the run. Other
 /// sessions have their own keys.
-pub async fn a_key_holds_one_run_of_its_session(store: impl SessionStore) {
+pub async fn only_one_run_of_a_session_begins_under_a_key(store: impl SessionStore) {
     let (main, side) = (id("main"), id("side"));
     for session in ["main", "side"] {
         assert_eq!(store.create_session(&session_of(session, 0)).await, Ok(()));
@@ -65,7 +65,7 @@ pub async fn a_key_holds_one_run_of_its_session(store: impl SessionStore) {
 }
 
 /// A run keeps its key after it has ended. A run without a key has none.
-pub async fn an_ended_run_holds_its_key(store: impl SessionStore) {
+pub async fn an_ended_run_keeps_its_key(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
     finished(&store, start(&main, 1, "a")).await;
@@ -83,7 +83,7 @@ pub async fn an_ended_run_holds_its_key(store: impl SessionStore) {
 }
 
 /// Resuming a run does not require its request, and does not change it.
-pub async fn a_run_begun_again_keeps_the_request_it_has(store: impl SessionStore) {
+pub async fn a_resumed_run_keeps_its_original_request(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
     let first = start(&main, 1, "a");
@@ -115,7 +115,7 @@ pub async fn a_key_is_checked_before_a_session_is_created(store: impl SessionSto
 }
 
 /// A run that never began releases its key.
-pub async fn a_run_that_never_began_gives_its_key_back(store: impl SessionStore) {
+pub async fn an_abandoned_run_releases_its_key(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
     let lease = store.begin(&start(&main, 1, "a")).await;
@@ -126,7 +126,7 @@ pub async fn a_run_that_never_began_gives_its_key_back(store: impl SessionStore)
 }
 
 /// If several requests with the same key begin different runs at the same time, one succeeds.
-pub async fn of_runs_that_begin_at_once_under_a_key_one_wins(store: impl SessionStore) {
+pub async fn only_one_of_several_concurrent_runs_begins_under_a_key(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
     let starts: Vec<_> = (1..=8).map(|number| start(&main, number, "a")).collect();

@@ -38,7 +38,7 @@ pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl S
 }
 
 /// The unfinished runs of one owner can be listed separately, and so can those without an owner.
-pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore) {
+pub async fn unfinished_runs_can_be_listed_by_owner(store: impl SessionStore) {
     let owners = [Some("ann"), None, Some("bob"), Some("ann"), Some("ann")];
     for (number, owner) in (1..).zip(owners) {
         let mut session = session_of(&format!("s{number}"), 0);
@@ -66,7 +66,7 @@ pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore
 }
 
 /// The former holder of a released run has no right to it.
-pub async fn a_released_lease_writes_nothing_more(store: impl SessionStore) {
+pub async fn a_released_lease_can_neither_commit_nor_be_renewed(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
@@ -80,7 +80,7 @@ pub async fn a_released_lease_writes_nothing_more(store: impl SessionStore) {
 }
 
 /// A released run resumes with a new lease, where it was.
-pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
+pub async fn a_released_run_is_resumed_with_a_new_lease(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
@@ -97,7 +97,7 @@ pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
 }
 
 /// A run whose lease was allowed to expire is treated as left, and can be resumed with a new lease immediately.
-pub async fn a_run_whose_lease_was_let_run_out_is_taken_up_at_once(store: impl SessionStore) {
+pub async fn a_run_with_an_expired_lease_can_be_resumed_immediately(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
@@ -114,7 +114,7 @@ pub async fn a_run_whose_lease_was_let_run_out_is_taken_up_at_once(store: impl S
 }
 
 /// Only the holder can renew a lease, as long as there is something to hold.
-pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
+pub async fn only_the_current_holder_can_renew_a_lease(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (older, session, run) = (busy.lease.clone(), busy.session.clone(), busy.log.run());
     assert_eq!(store.renew(&older).await, Ok(()));
@@ -130,7 +130,7 @@ pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
 }
 
 /// A lease says how long it lasts, and the store uses the same duration.
-pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
+pub async fn a_lease_reports_the_length_that_the_store_uses(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = store.run(busy.log.run()).await.expect("the run is known");
     let until = run.leased_until.expect("a process holds it");
@@ -144,7 +144,7 @@ pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
 }
 
 /// A run that a process is driving is not listed as left.
-pub async fn a_run_that_somebody_drives_is_not_left(store: impl SessionStore) {
+pub async fn a_run_that_a_process_drives_is_not_listed_as_unfinished(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     assert_eq!(unfinished(&store).await, []);
     let first = [busy.log.started("Hello?")];
@@ -153,7 +153,9 @@ pub async fn a_run_that_somebody_drives_is_not_left(store: impl SessionStore) {
 }
 
 /// While a run is held, every query reports until when; before and after that, none does.
-pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionStore) {
+pub async fn every_query_reports_the_lease_end_only_while_the_run_is_held(
+    store: impl SessionStore,
+) {
     let mut busy = Busy::new(&store).await;
     let (session, run) = (busy.session.clone(), busy.log.run());
     let is_held = async || {
@@ -181,7 +183,7 @@ pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionSto
 }
 
 /// Once a run has another holder, the lease of the earlier one is useless.
-pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionStore) {
+pub async fn the_lease_of_a_previous_holder_is_refused(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (older, run) = (busy.lease.clone(), busy.log.run());
     let entry = InboxEntry::new(InboxInput::steered(InputId::new("s1"), "wait"));
@@ -200,7 +202,7 @@ pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionS
 }
 
 /// An imported run is marked as imported, even after it was released or has ended, until it is begun again.
-pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl SessionStore) {
+pub async fn an_imported_run_is_marked_as_imported_until_it_is_resumed(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let imported = async || store.run(run).await.expect("the run exists").imported;
@@ -226,7 +228,7 @@ pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl Session
 }
 
 /// There may be many waiting runs: a query for those that can continue does not return the others.
-pub async fn a_run_that_waits_is_due_once_something_was_posted_to_it(store: impl SessionStore) {
+pub async fn a_waiting_run_is_due_once_input_is_posted_to_it(store: impl SessionStore) {
     let due = async || {
         let due = store.due().await.expect("the store answers");
         due.iter().map(|run| run.run_id).collect::<Vec<RunId>>()

@@ -44,7 +44,7 @@ async fn joined(store: &impl RunOutputs, busy: &Busy, call: &ToolCallId, most: u
 }
 
 /// The joined pieces are the whole output, whatever the page size.
-pub async fn an_output_comes_back_page_by_page_as_it_was_kept(store: impl SessionStore) {
+pub async fn the_pages_of_an_output_join_to_the_whole_output(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     for (number, text) in [long_text(), "one line".to_owned(), "x".repeat(200_000)]
         .into_iter()
@@ -64,7 +64,7 @@ pub async fn an_output_comes_back_page_by_page_as_it_was_kept(store: impl Sessio
 
 /// The reader chooses where a page begins; after the end there is nothing.
 #[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
-pub async fn a_page_begins_at_a_byte_or_a_line(store: impl SessionStore) {
+pub async fn a_page_starts_at_a_given_byte_or_line(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let output = busy.output(1, long_text()).untrusted(true);
     assert_eq!(store.keep_output(&busy.lease, &output).await, Ok(()));
@@ -124,7 +124,7 @@ pub async fn a_page_never_splits_a_character(store: impl SessionStore) {
 }
 
 /// A repeated call has the output of its last attempt.
-pub async fn an_output_kept_again_takes_the_place_of_the_first(store: impl SessionStore) {
+pub async fn an_output_stored_again_replaces_the_first_one(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     for text in ["a".repeat(300_000), "short".to_owned()] {
         let output = busy.output(1, text);
@@ -151,7 +151,7 @@ pub async fn outputs_of_a_run_are_listed(store: impl SessionStore) {
 }
 
 /// An error names what does not exist.
-pub async fn what_is_not_kept_is_named_in_the_error(store: impl SessionStore) {
+pub async fn a_missing_output_or_run_is_named_in_the_error(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (run, call) = (busy.log.run(), busy.call(7));
     let from = OutputPlace::Byte(0);
@@ -166,7 +166,7 @@ pub async fn what_is_not_kept_is_named_in_the_error(store: impl SessionStore) {
 }
 
 /// What a run keeps beside its records is limited, and existing outputs stay.
-pub async fn a_run_keeps_no_more_than_it_may(store: impl SessionStore) {
+pub async fn the_outputs_of_a_run_are_limited_in_total_size(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let most = RunBounds::default().max_output_bytes;
     let half = usize::try_from(most / 2).unwrap_or(usize::MAX);
@@ -186,7 +186,7 @@ pub async fn a_run_keeps_no_more_than_it_may(store: impl SessionStore) {
 
 /// A process that lost a run can keep nothing more beside it. No process can after the run has ended.
 #[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
-pub async fn a_lease_that_is_void_keeps_no_output(store: impl SessionStore) {
+pub async fn no_output_is_stored_under_a_stale_lease(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let started = vec![busy.log.started("hello")];
     busy.commit(&store, &started).await;
@@ -210,7 +210,7 @@ pub async fn a_lease_that_is_void_keeps_no_output(store: impl SessionStore) {
 }
 
 /// A session's outputs are deleted with it, and do not reappear in another session with the same id.
-pub async fn outputs_go_with_their_session(store: impl SessionStore) {
+pub async fn outputs_are_deleted_with_their_session(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (run, output) = (busy.log.run(), busy.output(1, "secret"));
     assert_eq!(store.keep_output(&busy.lease, &output).await, Ok(()));

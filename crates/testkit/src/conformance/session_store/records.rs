@@ -28,7 +28,7 @@ pub async fn an_unknown_run_is_named_in_the_error(store: impl SessionStore) {
 }
 
 /// Records are read back unchanged, to the byte of their JSON, in the order of their commits.
-pub async fn records_come_back_as_they_were_committed(store: impl SessionStore) {
+pub async fn records_are_read_back_as_they_were_committed(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let first = [
         busy.log.started("Ünïcode \"quotes\" \\ and\nlines? 🦀"),
@@ -100,7 +100,7 @@ pub async fn a_gap_in_the_records_is_refused(store: impl SessionStore) {
 }
 
 /// The same record is not stored twice: repeating the last commit, whose answer may have been lost, changes nothing.
-pub async fn a_record_is_committed_once(store: impl SessionStore) {
+pub async fn a_repeated_commit_stores_no_record_twice(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let first = [busy.log.started("Hello?")];
     busy.commit(&store, &first).await;
@@ -128,7 +128,7 @@ pub async fn the_last_commit_of_a_run_may_be_repeated(store: impl SessionStore) 
 }
 
 /// Records in the wrong order are refused, all of them.
-pub async fn records_out_of_order_are_refused_all(store: impl SessionStore) {
+pub async fn a_commit_with_records_out_of_order_is_refused_as_a_whole(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let (first, second) = (busy.log.started("Hello?"), busy.log.warned("slow"));
@@ -152,7 +152,7 @@ pub async fn records_of_another_run_are_refused(store: impl SessionStore) {
 }
 
 /// After the record that ended a run, no more of its records are accepted.
-pub async fn an_ended_run_takes_no_more_records(store: impl SessionStore) {
+pub async fn an_ended_run_accepts_no_more_records(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let ended = [busy.log.started("Hello?"), busy.log.finished("Hi.")];
@@ -166,7 +166,7 @@ pub async fn an_ended_run_takes_no_more_records(store: impl SessionStore) {
 }
 
 /// A lease that the store did not issue is invalid.
-pub async fn a_lease_of_nobody_is_refused(store: impl SessionStore) {
+pub async fn a_forged_lease_is_refused(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
@@ -195,14 +195,14 @@ pub async fn a_lease_of_nobody_is_refused(store: impl SessionStore) {
 }
 
 /// A commit without records succeeds for the holder of the lease and changes nothing.
-pub async fn a_commit_of_nothing_changes_nothing(store: impl SessionStore) {
+pub async fn an_empty_commit_changes_nothing(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     busy.commit(&store, &[]).await;
     assert_eq!(records(&store, busy.log.run()).await, []);
 }
 
 /// A commit whose future is dropped has stored all of its records or none.
-pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl SessionStore) {
+pub async fn a_dropped_commit_stores_all_of_its_records_or_none(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let all = [
         busy.log.started("Hello?"),
@@ -218,7 +218,7 @@ pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl Sessi
 }
 
 /// Any text is read back unchanged: control characters, escapes of lone surrogates, a megabyte in one value.
-pub async fn hostile_texts_and_long_values_come_back_as_they_were(store: impl SessionStore) {
+pub async fn hostile_texts_and_long_values_are_read_back_unchanged(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let long = "🦀".repeat(300_000);
     let arguments = [
@@ -251,7 +251,7 @@ pub async fn hostile_texts_and_long_values_come_back_as_they_were(store: impl Se
 }
 
 /// A commit in which a record follows the end of the run is refused as a whole.
-pub async fn nothing_follows_the_end_of_a_run_within_a_commit(store: impl SessionStore) {
+pub async fn a_commit_with_a_record_after_the_end_of_the_run_is_refused(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let all = [
@@ -267,7 +267,7 @@ pub async fn nothing_follows_the_end_of_a_run_within_a_commit(store: impl Sessio
 }
 
 /// A run that has reached the maximum length accepts only its end.
-pub async fn a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end(store: impl SessionStore) {
+pub async fn a_run_at_its_maximum_length_accepts_only_its_end(store: impl SessionStore) {
     let most = RunBounds::default().max_records;
     let mut busy = Busy::new(&store).await;
     let first = [busy.log.started("Hello?")];
@@ -289,7 +289,7 @@ pub async fn a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end(store: impl
 }
 
 /// If many runs commit at the same time, each keeps its own records in order.
-pub async fn runs_that_commit_at_once_keep_their_order(store: impl SessionStore) {
+pub async fn concurrent_commits_keep_the_records_of_each_run_in_order(store: impl SessionStore) {
     const RUNS: u64 = 32;
     const STEPS: usize = 20;
     let store = Arc::new(store);

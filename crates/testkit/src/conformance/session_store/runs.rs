@@ -15,7 +15,7 @@ use crate::reply;
 use crate::run_log::RunLog;
 
 /// While a run is in progress, no other begins, and the error names that run.
-pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
+pub async fn a_busy_session_accepts_no_second_run(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let second = store
         .begin_run(&busy.session, CountingIds::nth_run(2))
@@ -30,7 +30,7 @@ pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
 }
 
 /// If many runs begin at the same time, exactly one gets the session.
-pub async fn of_runs_that_begin_at_once_one_wins(store: impl SessionStore) {
+pub async fn only_one_of_many_concurrent_runs_gets_the_session(store: impl SessionStore) {
     const RUNS: u64 = 32;
     let store = Arc::new(store);
     store
@@ -60,7 +60,7 @@ pub async fn of_runs_that_begin_at_once_one_wins(store: impl SessionStore) {
 }
 
 /// A run that ends with an answer frees its session.
-pub async fn a_run_with_an_answer_frees_its_session(store: impl SessionStore) {
+pub async fn a_run_that_ends_with_an_answer_frees_its_session(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
     busy.finish(&store, "Hello?", "Hi.").await;
@@ -128,7 +128,7 @@ pub async fn a_waiting_run_keeps_its_session(store: impl SessionStore) {
 }
 
 /// Each lease of a session has a greater token than the previous one.
-pub async fn leases_of_a_session_rise(store: impl SessionStore) {
+pub async fn the_lease_tokens_of_a_session_increase(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let (session, token) = (first.session.clone(), first.lease.token);
     first.finish(&store, "Hello?", "Hi.").await;
@@ -141,7 +141,7 @@ pub async fn leases_of_a_session_rise(store: impl SessionStore) {
 }
 
 /// A resumed run gets a new lease and continues where it was. A stalled holder of the old lease can no longer write.
-pub async fn a_run_that_begins_again_makes_its_older_lease_stale(store: impl SessionStore) {
+pub async fn resuming_a_run_makes_its_older_lease_stale(store: impl SessionStore) {
     let mut stalled = Busy::new(&store).await;
     let run = stalled.log.run();
     let started = stalled.log.started("Hello?");
@@ -170,7 +170,7 @@ pub async fn a_run_that_begins_again_makes_its_older_lease_stale(store: impl Ses
 }
 
 /// A run that has ended cannot be resumed.
-pub async fn an_ended_run_does_not_begin_again(store: impl SessionStore) {
+pub async fn an_ended_run_cannot_be_resumed(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, run) = (busy.session.clone(), busy.log.run());
     busy.finish(&store, "Hello?", "Hi.").await;
@@ -182,7 +182,7 @@ pub async fn an_ended_run_does_not_begin_again(store: impl SessionStore) {
 }
 
 /// A run belongs to the session in which it began.
-pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
+pub async fn a_run_of_one_session_cannot_begin_in_another(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
     assert_eq!(store.create_session(&session_of("side", 1)).await, Ok(()));
@@ -195,7 +195,7 @@ pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
 
 /// A session that is created with its run is like any other. Beginning that run again, because the answer was lost,
 /// creates none.
-pub async fn a_new_session_is_made_with_its_run(store: impl SessionStore) {
+pub async fn a_new_session_is_created_with_its_run(store: impl SessionStore) {
     let session = session_of("main", 7)
         .owned_by("ada")
         .seeded([Message::user("Before.")].into_iter().collect());
@@ -218,7 +218,7 @@ pub async fn a_new_session_is_made_with_its_run(store: impl SessionStore) {
 }
 
 /// Creating a session that exists returns an error, whether the session is free or busy, and changes nothing.
-pub async fn a_session_that_is_there_is_not_made_anew(store: impl SessionStore) {
+pub async fn an_existing_session_is_not_created_again(store: impl SessionStore) {
     let exists = Err(StoreError::SessionExists(id("main")));
     let busy = Busy::new(&store).await;
     let new = |number| {
@@ -243,7 +243,7 @@ pub async fn a_session_that_is_there_is_not_made_anew(store: impl SessionStore) 
 }
 
 /// If many runs try to create the same session at the same time, exactly one succeeds.
-pub async fn of_runs_that_make_a_session_at_once_one_wins(store: impl SessionStore) {
+pub async fn only_one_of_many_concurrent_runs_creates_the_session(store: impl SessionStore) {
     let store = Arc::new(store);
     let begin = |number| {
         let store = Arc::clone(&store);
@@ -261,7 +261,7 @@ pub async fn of_runs_that_make_a_session_at_once_one_wins(store: impl SessionSto
 }
 
 /// A run that was abandoned before its first commit leaves its session free, and no trace.
-pub async fn a_run_that_never_began_gives_its_session_back(store: impl SessionStore) {
+pub async fn an_abandoned_run_frees_its_session(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     assert_eq!(store.abandon_run(&busy.lease).await, Ok(()));
     let run = busy.log.run();
@@ -277,7 +277,7 @@ pub async fn a_run_that_never_began_gives_its_session_back(store: impl SessionSt
 }
 
 /// A run with committed records cannot be abandoned: a client may already have received them.
-pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
+pub async fn a_run_with_records_cannot_be_abandoned(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
@@ -294,7 +294,7 @@ pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
 
 /// If a run drops messages from the conversation to make room, this does not change what it and earlier runs began
 /// with. A session recreated under an old id begins empty.
-pub async fn a_run_knows_the_history_it_began_with(store: impl SessionStore) {
+pub async fn trimming_does_not_change_the_history_that_a_run_began_with(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let (session, first_run) = (first.session.clone(), first.log.run());
     first.finish(&store, "Hello?", "Hi.").await;

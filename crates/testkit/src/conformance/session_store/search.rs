@@ -41,7 +41,7 @@ async fn found(store: &impl SessionStore, filter: SessionFilter, text: &str) -> 
 }
 
 /// A session is found by its title, and by what its user wrote in any of its runs, but not by what was answered.
-pub async fn sessions_are_found_by_title_and_by_any_message(store: impl SessionStore) {
+pub async fn sessions_are_found_by_title_and_by_any_user_message(store: impl SessionStore) {
     talk(
         &store,
         "a",
@@ -111,7 +111,7 @@ pub async fn a_search_ignores_case_and_takes_every_character_literally(store: im
 }
 
 /// A message is searched to its end, however long it is, and not at all if a data policy kept it out of the log.
-pub async fn a_message_is_searched_whole_unless_it_is_withheld(store: impl SessionStore) {
+pub async fn a_message_is_searched_completely_unless_it_is_withheld(store: impl SessionStore) {
     let filler = "lorem ipsum ".repeat(20);
     let long = format!("{filler}the needle");
     let longest = format!("{}the pin", filler.repeat(400));
@@ -136,7 +136,7 @@ pub async fn a_message_is_searched_whole_unless_it_is_withheld(store: impl Sessi
 }
 
 /// A search finds only what its list shows: an owner's own sessions, and those with a prefix.
-pub async fn a_search_stays_within_its_list(store: impl SessionStore) {
+pub async fn a_search_finds_only_sessions_that_its_filter_selects(store: impl SessionStore) {
     for (number, name) in (1..).zip(["a1", "a2", "b1"]) {
         talk(&store, name, number, &["The same."]).await;
     }
@@ -148,7 +148,7 @@ pub async fn a_search_stays_within_its_list(store: impl SessionStore) {
 }
 
 /// A search is read page by page, and ends where the list does.
-pub async fn a_search_is_read_page_by_page(store: impl SessionStore) {
+pub async fn search_results_are_read_page_by_page(store: impl SessionStore) {
     for (number, name) in (1..).zip(["a", "b", "c", "d", "e"]) {
         let message = match name {
             "c" => "Other.",
@@ -172,7 +172,7 @@ pub async fn a_search_is_read_page_by_page(store: impl SessionStore) {
 }
 
 /// One call examines a limited number of sessions. Its page may be empty and still say where the search continues.
-pub async fn one_call_of_a_search_examines_a_limited_number_of_sessions(store: impl SessionStore) {
+pub async fn one_search_call_examines_a_limited_number_of_sessions(store: impl SessionStore) {
     let count = u64::try_from(SearchExtent::MAX_SESSIONS).unwrap_or(u64::MAX);
     let mut sessions: Vec<_> = (0..=count)
         .map(|number| session_of(&format!("s{number}"), number))

@@ -9,7 +9,7 @@ use crate::clock::CountingIds;
 use crate::reply;
 
 /// A session is read back as it was created.
-pub async fn a_session_is_found_after_it_was_created(store: impl SessionStore) {
+pub async fn a_session_is_read_back_as_it_was_created(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
     assert_eq!(store.session(&session.id).await, Ok(session.clone()));
@@ -17,7 +17,7 @@ pub async fn a_session_is_found_after_it_was_created(store: impl SessionStore) {
 }
 
 /// A second session with the same id is refused and changes nothing.
-pub async fn a_session_id_is_taken_once(store: impl SessionStore) {
+pub async fn a_second_session_with_the_same_id_is_refused(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
     let second = store.create_session(&session_of("main", 9)).await;
@@ -45,7 +45,7 @@ pub async fn an_unknown_session_is_named_in_the_error(store: impl SessionStore) 
 }
 
 /// Sessions are listed by creation time, the newest first, not by id or by order of insertion.
-pub async fn sessions_are_listed_the_newest_first(store: impl SessionStore) {
+pub async fn sessions_are_listed_newest_first(store: impl SessionStore) {
     let all = SessionFilter::default();
     assert_eq!(store.sessions(&all).await, Ok(Vec::new()));
     let (middle, newest, oldest) = (session_of("b", 5), session_of("a", 9), session_of("c", 1));
@@ -56,7 +56,7 @@ pub async fn sessions_are_listed_the_newest_first(store: impl SessionStore) {
 }
 
 /// Deleting a session deletes its runs and their records.
-pub async fn a_deleted_session_is_gone_with_its_runs(store: impl SessionStore) {
+pub async fn deleting_a_session_deletes_its_runs(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, run) = (busy.session.clone(), busy.log.run());
     busy.finish(&store, "Hello?", "Hi.").await;
@@ -74,7 +74,7 @@ pub async fn a_deleted_session_is_gone_with_its_runs(store: impl SessionStore) {
 }
 
 /// The id of a deleted session is free, and a new session with it is empty.
-pub async fn a_deleted_session_id_may_be_used_again(store: impl SessionStore) {
+pub async fn the_id_of_a_deleted_session_can_be_reused(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
     busy.finish(&store, "Hello?", "Hi.").await;
@@ -99,7 +99,7 @@ pub async fn a_busy_session_is_not_deleted(store: impl SessionStore) {
 }
 
 /// A session that has grown since it was copied is not deleted on the basis of that copy.
-pub async fn a_session_that_went_on_is_not_deleted_as_it_was_read(store: impl SessionStore) {
+pub async fn a_session_that_changed_since_it_was_read_is_not_deleted(store: impl SessionStore) {
     let session = id("main");
     let read = async || {
         let head = store.verify(&session, None).await;
@@ -158,7 +158,7 @@ pub async fn an_ended_run_adds_its_messages_to_the_history(store: impl SessionSt
 }
 
 /// A run that has not ended adds nothing yet.
-pub async fn a_run_at_work_adds_nothing_to_the_history(store: impl SessionStore) {
+pub async fn a_run_in_progress_adds_nothing_to_the_history(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let records = [
         busy.log.started("Hello?"),
@@ -169,7 +169,7 @@ pub async fn a_run_at_work_adds_nothing_to_the_history(store: impl SessionStore)
 }
 
 /// Concurrent runs of several sessions stay separate.
-pub async fn sessions_do_not_mix(store: impl SessionStore) {
+pub async fn concurrent_runs_of_several_sessions_stay_separate(store: impl SessionStore) {
     let mut main = Busy::new(&store).await;
     assert_eq!(store.create_session(&session_of("side", 1)).await, Ok(()));
     let side = Busy::begin(&store, &id("side"), 2).await;
@@ -187,7 +187,7 @@ pub async fn sessions_do_not_mix(store: impl SessionStore) {
 }
 
 /// The messages that a session continues from are stored with it, byte for byte, and begin its history.
-pub async fn a_seed_comes_back_and_begins_the_history(store: impl SessionStore) {
+pub async fn a_seed_is_stored_unchanged_and_begins_the_history(store: impl SessionStore) {
     let seed: Transcript = [
         Message::user("Ünïcode 🦀\0 and\nlines?"),
         Message::assistant("\u{202e}Yes."),
@@ -210,7 +210,7 @@ pub async fn a_seed_comes_back_and_begins_the_history(store: impl SessionStore) 
 }
 
 /// A prefix finds the sessions whose ids begin with it. No character in it has a special meaning.
-pub async fn sessions_are_found_by_the_beginning_of_their_ids(store: impl SessionStore) {
+pub async fn sessions_are_found_by_a_prefix_of_their_ids(store: impl SessionStore) {
     for text in ["a", "a_b", "a_b.c", "aXb", "A_b", "b"] {
         assert_eq!(store.create_session(&session_of(text, 0)).await, Ok(()));
     }
@@ -250,7 +250,7 @@ pub async fn sessions_are_listed_page_by_page(store: impl SessionStore) {
 }
 
 /// Listing by owner returns only the owner's own sessions, whatever characters the name contains.
-pub async fn an_owner_s_sessions_are_listed_alone(store: impl SessionStore) {
+pub async fn listing_by_owner_returns_only_that_owners_sessions(store: impl SessionStore) {
     let hostile = "x' OR '1'='1";
     for (text, owner) in [("a", "ann"), ("b", hostile), ("c", "ann")] {
         let session = session_of(text, 1).owned_by(owner);
@@ -268,7 +268,7 @@ pub async fn an_owner_s_sessions_are_listed_alone(store: impl SessionStore) {
 }
 
 /// An owner's name that some stores could not keep is refused by all stores.
-pub async fn an_owner_that_cannot_be_kept_is_refused(store: impl SessionStore) {
+pub async fn an_invalid_owner_name_is_refused(store: impl SessionStore) {
     for owner in ["a\0b".to_owned(), "x".repeat(MAX_OWNER_BYTES + 1)] {
         let session = session_of("main", 0).owned_by(owner);
         let refused = store.create_session(&session).await;

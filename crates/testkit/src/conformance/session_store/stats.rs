@@ -78,7 +78,7 @@ fn expected<'a>(runs: impl IntoIterator<Item = &'a Played>) -> Stats {
 }
 
 /// In every grouping, the store's figures are the sums over the records of its runs.
-pub async fn runs_add_up_by_day_model_role_tool_and_agent(store: impl SessionStore) {
+pub async fn statistics_sum_runs_by_day_model_role_tool_and_agent(store: impl SessionStore) {
     assert_eq!(
         stats(&store, &StatsFilter::default()).await,
         Stats::default()
@@ -120,7 +120,7 @@ pub async fn runs_add_up_by_day_model_role_tool_and_agent(store: impl SessionSto
 }
 
 /// Runs that were not asked for are not counted.
-pub async fn statistics_hold_an_owner_s_runs_alone(store: impl SessionStore) {
+pub async fn statistics_of_an_owner_count_only_that_owners_runs(store: impl SessionStore) {
     let mut runs = Vec::new();
     for (name, owner, number) in [("a", Some("ann"), 1), ("b", Some("bob"), 2), ("c", None, 3)] {
         let mut session = session_of(name, 0);
@@ -139,7 +139,7 @@ pub async fn statistics_hold_an_owner_s_runs_alone(store: impl SessionStore) {
 }
 
 /// A run counts from the exact moment it began, and toward the day of that moment in the reader's time zone.
-pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
+pub async fn statistics_count_runs_from_an_exact_time(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
     for (number, day) in [(1, 3), (2, 0), (3, 1)] {
@@ -165,7 +165,7 @@ pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
 }
 
 /// More runs than fit in one page are counted page by page, each one once, however many began at the same time.
-pub async fn more_runs_than_a_page_holds_add_up(store: impl SessionStore) {
+pub async fn more_runs_than_fit_in_one_page_are_each_counted_once(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
     for number in 1..=MANY {
@@ -182,7 +182,7 @@ pub async fn more_runs_than_a_page_holds_add_up(store: impl SessionStore) {
 }
 
 /// Runs of a deleted session are no longer counted.
-pub async fn what_is_deleted_no_longer_counts(store: impl SessionStore) {
+pub async fn runs_of_a_deleted_session_are_no_longer_counted(store: impl SessionStore) {
     for (name, number) in [("main", 1), ("side", 2)] {
         assert_eq!(store.create_session(&session_of(name, 0)).await, Ok(()));
         play(&store, &id(name), number, 0).await;

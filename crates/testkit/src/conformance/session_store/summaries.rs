@@ -17,7 +17,7 @@ use crate::clock::START;
 use crate::reply;
 
 /// A run's summary shows its state from beginning to end.
-pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
+pub async fn a_summary_shows_the_state_of_a_run_from_start_to_end(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let told = async || {
@@ -56,7 +56,7 @@ pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
 }
 
 /// A waiting run names what it waits for, until it continues.
-pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
+pub async fn a_waiting_run_reports_what_it_waits_for(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let pending = vec![Pending {
@@ -85,7 +85,7 @@ pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
 }
 
 /// The runs of a session are listed in the order in which they began, each with its first words.
-pub async fn runs_are_listed_in_their_order(store: impl SessionStore) {
+pub async fn runs_of_a_session_are_listed_in_the_order_they_began(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
     assert_eq!(store.runs(&session.id).await, Ok(Vec::new()));
@@ -101,7 +101,7 @@ pub async fn runs_are_listed_in_their_order(store: impl SessionStore) {
 }
 
 /// Every query about something that does not exist returns an error that names it.
-pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore) {
+pub async fn an_unknown_session_or_run_is_named_in_every_error(store: impl SessionStore) {
     let nobody = id("nobody");
     let error = StoreError::NoSuchSession(nobody.clone());
     assert_eq!(store.runs(&nobody).await.err(), Some(error.clone()));
@@ -137,7 +137,7 @@ fn failed(busy: &Busy) -> RecordBody {
 }
 
 /// A session's usage is the sum over its runs, in progress or ended.
-pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl SessionStore) {
+pub async fn session_metrics_sum_runs_in_progress_and_ended_runs(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let (session, first_run) = (first.session.clone(), first.log.run());
     let mut expected = store.metrics(&session).await.expect("the session is known");
@@ -160,7 +160,7 @@ pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl Session
 }
 
 /// Usage is counted by the time of the records, even within a run, for a session or for all sessions of an owner.
-pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
+pub async fn usage_is_counted_from_a_given_time(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, owner) = (busy.session.clone(), "owner of main".to_owned());
     busy.finish(&store, "Hello?", "Hi.").await;
@@ -187,7 +187,7 @@ pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
 
 /// The time that a session used is the time in which its runs were active, whatever they did. A call that was stopped
 /// does not say how long it took, and waiting is not counted.
-pub async fn time_is_what_runs_were_active(store: impl SessionStore) {
+pub async fn the_time_a_session_used_is_the_active_time_of_its_runs(store: impl SessionStore) {
     let mut first = Busy::new(&store).await;
     let session = first.session.clone();
     let of = UsageOf::Session(session.clone());
@@ -232,7 +232,7 @@ fn happened() -> RecordBody {
 }
 
 /// Runs of all sessions are listed by id, the greatest first, page by page, and can be selected by a range of ids.
-pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionStore) {
+pub async fn runs_of_all_sessions_are_listed_by_descending_id(store: impl SessionStore) {
     let listed = async |filter: &RunFilter| {
         let runs = store.find_runs(filter).await.expect("the store lists");
         runs.iter().map(|run| run.run_id).collect::<Vec<_>>()
@@ -258,7 +258,7 @@ pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionSto
 }
 
 /// Runs can be listed by owner, combined with all other conditions of a filter.
-pub async fn an_owner_s_runs_are_listed_alone(store: impl SessionStore) {
+pub async fn listing_by_owner_returns_only_that_owners_runs(store: impl SessionStore) {
     for (name, owner) in [("a", Some("ann")), ("b", Some("bob")), ("c", None)] {
         let mut session = session_of(name, 0);
         session.owner = owner.map(str::to_owned);

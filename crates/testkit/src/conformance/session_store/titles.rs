@@ -47,7 +47,7 @@ pub async fn a_title_is_set_replaced_and_removed(store: impl SessionStore) {
 }
 
 /// A session may be created with a title, as an imported one is.
-pub async fn a_session_is_created_with_its_title(store: impl SessionStore) {
+pub async fn a_session_can_be_created_with_a_title(store: impl SessionStore) {
     let mut session = session_of("main", 0);
     session.title = Some("Trip".to_owned());
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -88,7 +88,7 @@ pub async fn an_invalid_title_is_refused(store: impl SessionStore) {
 }
 
 /// An unknown session has no title, and a deleted one leaves none to the next session with its id.
-pub async fn a_title_belongs_to_its_session(store: impl SessionStore) {
+pub async fn a_title_is_deleted_with_its_session(store: impl SessionStore) {
     let main = id("main");
     for title in [Some("Trip"), None] {
         let unknown = store.set_title(&main, title).await;
@@ -102,7 +102,7 @@ pub async fn a_title_belongs_to_its_session(store: impl SessionStore) {
 }
 
 /// A title can be set while a run is in progress, whose lease stays valid.
-pub async fn a_title_is_set_while_a_run_is_in_progress(store: impl SessionStore) {
+pub async fn a_title_can_be_set_while_a_run_is_in_progress(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
     assert_eq!(store.set_title(&session, Some("Trip")).await, Ok(()));
@@ -112,7 +112,7 @@ pub async fn a_title_is_set_while_a_run_is_in_progress(store: impl SessionStore)
 }
 
 /// A list shows each session with its first message and its last run: none, one or several.
-pub async fn a_list_shows_how_sessions_began_and_how_they_stand(store: impl SessionStore) {
+pub async fn a_list_shows_the_first_message_and_last_run_of_each_session(store: impl SessionStore) {
     assert_eq!(store.create_session(&session_of("empty", 9)).await, Ok(()));
     let first = Busy::new(&store).await;
     let main = first.session.clone();
@@ -148,7 +148,7 @@ pub async fn a_list_shows_how_sessions_began_and_how_they_stand(store: impl Sess
 }
 
 /// The pages of such a list are those of the sessions alone.
-pub async fn pages_of_both_lists_show_the_same_sessions(store: impl SessionStore) {
+pub async fn pages_of_sessions_and_of_summaries_show_the_same_sessions(store: impl SessionStore) {
     for (text, seconds) in [("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3)] {
         let session = session_of(text, seconds).owned_by("ann");
         assert_eq!(store.create_session(&session).await, Ok(()));
@@ -171,7 +171,9 @@ pub async fn pages_of_both_lists_show_the_same_sessions(store: impl SessionStore
 }
 
 /// A long first message is clipped, and one that a data policy kept out of the log is not shown.
-pub async fn a_first_message_is_short_and_readable(store: impl SessionStore) {
+pub async fn a_long_first_message_is_clipped_and_a_withheld_one_is_not_shown(
+    store: impl SessionStore,
+) {
     let long = "Why? ".repeat(100);
     for (number, (name, message)) in [
         ("long", long.as_str()),
