@@ -66,14 +66,14 @@ export class Search {
     while (this.next && this.found.length < wanted);
   }
 
-  /** Adds a page to what was found. Returns where the next one begins, if there is one. */
+  /** Adds a page to what was found, which stays sorted like the list: an id may lead to an old session first. Returns where the next one begins, if there is one. */
   async request(query) {
     const { signal } = this.stopped;
     const page = await get(`/sessions?limit=${ENOUGH}&${query}`, { signal });
     signal.throwIfAborted();
     const known = new Set(this.found.map(({ id }) => id));
     const others = page.sessions.filter(({ id }) => !known.has(id));
-    this.found.push(...others);
+    this.found = [...this.found, ...others].sort((one, other) => new Date(other.created_at) - new Date(one.created_at));
     if (others.length > 0) this.changed();
     return page.next;
   }

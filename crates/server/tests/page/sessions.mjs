@@ -214,17 +214,19 @@ export async function follows_a_search_to_its_end(world) {
   const page = await world.open({ token: false, hash: "#/stats" });
   await sees(page, ".session-list", "markdown please");
   const search = ".sessions [type=search]";
-  const session = (id) => ({ id, created_at: "2026-01-01T00:00:00Z", first_message: `said in ${id}` });
+  const session = (id, at = "2026-01-01T00:00:00Z") => ({ id, created_at: at, first_message: `said in ${id}` });
   const many = Array.from({ length: 20 }, (_, at) => session(`s${at}`));
   // Pages may be empty, and yet be followed by others.
   const pages = { "": { sessions: [], next: "a" }, a: { sessions: [], next: "b" }, b: { sessions: many, next: "c" }, c: { sessions: [session("last")] } };
   await page.route("**/api/v1/sessions?limit=20&q=rare*", (route) => route.fulfill({ json: pages[new URL(route.request().url()).searchParams.get("after") ?? ""] }));
+  await page.route("**/api/v1/sessions?limit=20&prefix=rare", (route) => route.fulfill({ json: { sessions: [session("rare-id", "2025-12-31T00:00:00Z")] } }));
   await page.fill(search, "rare");
-  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 20);
-  await sees(page, "#announcements", "20 sessions, and maybe more");
-  await page.click("text=Show more");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 21);
+  await sees(page, "#announcements", "21 sessions, and maybe more");
+  await page.click("text=Show more");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 22);
   await focused(page, ".session-list a");
+  assert.equal(await page.locator(".session-list .title").last().innerText(), "said in rare-id", "the oldest is the last");
   assert.ok(await page.isHidden("text=Show more"));
   // The answer to an earlier search no longer counts.
   const held = await hold(page, "**/api/v1/sessions?limit=20&q=rare*");
