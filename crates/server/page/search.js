@@ -66,7 +66,8 @@ export class Search {
     while (this.next && this.found.length < wanted);
   }
 
-  /** Adds a page to what was found, which stays sorted like the list: an id may lead to an old session first. Returns where the next one begins, if there is one. */
+  /** Adds a page to what was found, which stays sorted like the list: an id may lead to an old session first. Returns where the next page
+   *  begins, if there is one. */
   async request(query) {
     const { signal } = this.stopped;
     const page = await get(`/sessions?limit=${ENOUGH}&${query}`, { signal });
