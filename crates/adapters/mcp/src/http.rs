@@ -91,11 +91,11 @@ mod tests {
         assert_eq!(fault("x-team", "blue"), None);
         let of_name = fault("x team", "s3cret").unwrap();
         assert!(of_name.contains("its name"), "{of_name}");
-        let of_value = fault("x-team", "s3cret\n").unwrap();
+        let of_value = fault("x-team", "s3cr\net").unwrap();
         assert!(
             of_value.contains("headers.x-team") && of_value.contains("its value"),
             "{of_value}"
         );
-        assert!(!of_value.contains("s3cret"), "{of_value}");
+        assert!(!of_value.contains("s3cr"), "{of_value}");
     }
 }

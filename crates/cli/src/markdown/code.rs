@@ -50,8 +50,8 @@ const STYLES: [(&str, Style); 11] = [
 
 /// The same, by scope: a scope covers those that begin with it.
 static STYLE_OF_SCOPE: LazyLock<Vec<(Scope, Style)>> = LazyLock::new(|| {
-    let styles = STYLES.iter();
-    let styles = styles.filter_map(|(name, style)| Some((Scope::new(name).ok()?, *style)));
+    let styles = STYLES.into_iter();
+    let styles = styles.filter_map(|(name, style)| Some((Scope::new(name).ok()?, style)));
     styles.collect()
 });
 

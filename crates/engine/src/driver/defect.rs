@@ -1,7 +1,7 @@
 //! Inputs that the machine refuses, and runs whose state contradicts itself, which only a defect can cause.
 //!
 //! Nothing more is done with such a state. The run is left as it is on record, like one whose process died: it is
-//! resumed from its log, with a state built anew. If the defect occurs again before the run makes progress, the run is
+//! resumed from its log, with a new state. If the defect occurs again before the run makes progress, the run is
 //! ended after a few attempts (see `MAX_FUTILE_RESUMES`), so it does not keep its session busy forever.
 
 use std::time::Duration;

@@ -344,7 +344,7 @@ impl Runs {
         let needs_posted_input = matches!(read, Err(ResumeError::NothingToDo));
         match read {
             Err(ResumeError::Restore(why)) => return Ok(Found::Unresumable(Unresumable::Log(why))),
-            // An answer that is at fault must not end the run: whoever gave it is told.
+            // An answer that is at fault must not end the run: its sender is told.
             Err(ResumeError::Refused(defect @ InputError::Inconsistent(_)))
                 if answers.is_empty() =>
             {
