@@ -35,6 +35,7 @@ mod tree;
 mod unknown;
 mod wrap;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -65,9 +66,13 @@ fn main() -> ExitCode {
             if let Some(error) = question::unknown_command(&refusal, &given) {
                 return error.report();
             }
-            // The reader of the help may be gone; nothing is lost then.
-            let _ = refusal.print();
-            ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(error::USAGE))
+            match refusal.print() {
+                // The reader of the help may be gone; nothing is lost then. But a file may lack its text.
+                Err(error) if !refusal.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+                    CommandError::from(error).report()
+                }
+                _ => ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(error::USAGE)),
+            }
         }
     }
 }

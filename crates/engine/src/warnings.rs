@@ -124,14 +124,14 @@ impl fmt::Display for ToolWarning {
         let reads = match class {
             ToolClass::ReadOnly => "",
             _ => {
-                " If it only reads, declare that: with `#[tool(class = \"read_only\")]`, `.class(ToolClass::ReadOnly)` of its builder, \
-                 or `[trust.NAME]` for tools of an MCP server."
+                " If it only reads, declare that: with `[trust.NAME]` for tools of an MCP server, and in your own program with \
+                 `#[tool(class = \"read_only\")]` or `.class(ToolClass::ReadOnly)` of its builder."
             }
         };
         write!(
             f,
-            ".{reads} Give the builder an `approver`, or allow it with a rule: `[rules.{tool}]` with `answer = \"allow\"` and \
-             `tools = [\"{tool}\"]`; a request can also supply its own approver"
+            ".{reads} Allow it with a rule: `[rules.{tool}]` with `answer = \"allow\"` and `tools = [\"{tool}\"]`; in your own \
+             program, you can also give the builder an `approver`, and a request can supply its own"
         )
     }
 }

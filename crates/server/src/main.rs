@@ -4,11 +4,15 @@
 //! failed, 2 wrong usage or configuration, 141 the reader of the output closed it. The work itself is done by this
 //! crate's library and by `neuraxis-app`.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
 use neuraxis_app::start_runtime;
 use neuraxis_server::{Arguments, Failure, KeyCommandError, run, write_in_time};
+
+/// The exit code for wrong usage.
+const USAGE: u8 = 2;
 
 /// Much of what a run allocates is freed by another thread; mimalloc does that without a lock.
 #[global_allocator]
@@ -20,7 +24,10 @@ fn main() -> ExitCode {
     if let Some(code) = helper.or_else(neuraxis::web::run_convert_helper) {
         return code;
     }
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refusal) => return print(&refusal),
+    };
     let runtime = start_runtime(None).map_err(Failure::from);
     let done = runtime.and_then(|runtime| {
         let done = runtime.block_on(run(&arguments));
@@ -38,6 +45,18 @@ fn main() -> ExitCode {
             }
             code
         }
+    }
+}
+
+/// Prints help, the version or what is wrong with the command line, and returns the exit code.
+fn print(refusal: &clap::Error) -> ExitCode {
+    match refusal.print() {
+        // The reader of the help may be gone; nothing is lost then. But a file may lack its text.
+        Err(error) if !refusal.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            report(&anyhow::Error::new(error).context("cannot write to standard output"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(USAGE)),
     }
 }
 

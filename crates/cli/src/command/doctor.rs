@@ -4,6 +4,7 @@ mod advice;
 mod check;
 mod driver;
 mod fallback;
+mod instructions;
 mod models;
 mod request;
 mod search;
@@ -65,6 +66,7 @@ impl Doctor {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
+                checks.extend(instructions::checks(&environment));
                 checks.extend(server::checks(&config, &environment));
                 checks.push(search::check(&config, &environment, requests).await);
                 checks.extend(driver::check(&config, requests).await);

@@ -71,3 +71,25 @@ fn a_configuration_that_cannot_be_written_whole_leaves_no_file() {
     let told = again.complaint(2);
     assert!(told.contains("already exists"), "{told}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_does_not_fit_on_the_disk_is_an_error() {
+    let machine = Machine::new();
+    for arguments in ["--help", "--version", "ask --help"] {
+        let script = format!("\"$0\" {arguments} > /dev/full");
+        let done: Done = machine.shell(&script).output().unwrap().into();
+        let told = done.complaint(1);
+        assert!(told.contains("cannot write to standard output"), "{told}");
+    }
+}
+
+#[test]
+fn a_diagnosis_names_the_projects_instructions_and_whether_they_apply() {
+    let machine = Machine::new().with_file("AGENTS.md", "Be brief.\n");
+    let told = machine.run(["doctor", "--offline"]).stdout_of(0);
+    assert!(told.contains("AGENTS.md is not trusted"), "{told}");
+    let machine = Machine::new().with_file("AGENTS.md", b"Be \xff.\n");
+    let told = machine.run(["doctor", "--offline"]).stdout_of(0);
+    assert!(told.contains("AGENTS.md is ignored: "), "{told}");
+}
