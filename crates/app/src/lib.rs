@@ -78,6 +78,7 @@ pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError}
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_tools::{CommandAvailability, Commands};
 pub use neuraxis_web::{SearchConfig, WebConfig};
+pub use names::names_tilde;
 pub use private_file::make_folder as make_private_folder;
 pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};

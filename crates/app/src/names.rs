@@ -37,6 +37,17 @@ impl Display for Choices<'_> {
     }
 }
 
+/// Returns whether a message names a path with a part `~`: a shell would have replaced it by the home folder, and
+/// settings do not.
+#[must_use]
+pub fn names_tilde(message: &str) -> bool {
+    let is_around = |letter: char| letter.is_whitespace() || "\"'`:,;()".contains(letter);
+    let words = message.split(is_around);
+    words
+        .flat_map(|word| word.split('/'))
+        .any(|part| part == "~")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +70,19 @@ mod tests {
             " (did you mean models?); known: models, modes"
         );
         assert_eq!(choices("zzz"), "; known: models, modes");
+    }
+
+    #[test]
+    fn a_tilde_is_found_as_a_part_of_a_path_alone() {
+        for message in [
+            "store.url: there is no folder ~/data",
+            "tools.root: \"~\" is not a folder",
+            "ca_file /work/~/ca.pem cannot be used",
+        ] {
+            assert!(names_tilde(message), "{message}");
+        }
+        for message in ["C:/PROGRA~1/x", "notes.txt~ is missing", "about ~5 s"] {
+            assert!(!names_tilde(message), "{message}");
+        }
     }
 }

@@ -227,7 +227,7 @@ impl ServerKeyFile {
             _ => Path::new("."),
         };
         make_folder(folder).map_err(failed)?;
-        let lock = File::create(lock_of(&path)).map_err(failed)?;
+        let lock = open_lock(&lock_of(&path)).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let mut keys = self.read()?;
         let changed = change(&mut keys)?;
@@ -251,6 +251,15 @@ impl ServerKeyFile {
         let path = self.path.clone();
         ServerKeysError::Malformed { path, reason }
     }
+}
+
+/// Opens the file that is locked while the keys are changed. Only its owner can lock it, and so delay a change.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Returns the file that is locked while the keys are changed.

@@ -12,7 +12,9 @@ use neuraxis::cassette::CassetteError;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{AttachmentError, ForkError, RequestError};
 use neuraxis::ports::StoreError;
-use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError, without_secrets};
+use neuraxis_app::{
+    BuildError, ConfigError, Fault, OpenError, TrustError, names_tilde, without_secrets,
+};
 
 use crate::harmless::{harmless, line_with_blanks, one_line};
 use crate::interrupt::Signal;
@@ -286,6 +288,10 @@ impl From<TrustError> for CommandError {
 
 impl From<BuildError> for CommandError {
     fn from(error: BuildError) -> Self {
+        if names_tilde(&with_causes(&error)) {
+            let hint = "`~` is not expanded in settings: write the whole path";
+            return Self::configuration(error).hint(hint);
+        }
         match &error {
             BuildError::Cassette(CassetteError::Exists { file }) => {
                 let removing = if file.is_file() { "remove it, or " } else { "" };

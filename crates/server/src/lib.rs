@@ -42,6 +42,7 @@ mod engines;
 mod events;
 mod file_stamp;
 mod guard;
+mod hint;
 mod key_command;
 mod keys;
 mod limits;

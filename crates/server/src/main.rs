@@ -41,7 +41,11 @@ fn main() -> ExitCode {
             let code = failure.exit_code();
             // A reader that closes the output early, for example after the first lines of a long list, is not reported.
             if !matches!(failure, Failure::KeyCommand(KeyCommandError::Unread)) {
+                let hint = failure.hint();
                 report(&failure.into());
+                if let Some(hint) = hint {
+                    write_in_time(&format!("hint: {hint}\n"));
+                }
             }
             code
         }

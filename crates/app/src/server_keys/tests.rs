@@ -34,8 +34,10 @@ fn a_key_is_stored_as_its_hash() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::metadata(file.path()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        for path in [file.path().to_owned(), lock_of(file.path())] {
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod models;
 mod request;
 mod search;
 mod server;
+mod shell;
 mod surroundings;
 mod telemetry;
 
@@ -67,6 +68,7 @@ impl Doctor {
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
                 checks.extend(instructions::checks(&environment));
+                checks.extend(shell::check(&config));
                 checks.extend(server::checks(&config, &environment));
                 checks.push(search::check(&config, &environment, requests).await);
                 checks.extend(driver::check(&config, requests).await);

@@ -248,9 +248,14 @@ impl Target {
         permissions: Option<Permissions>,
     ) -> Result<UnnamedFile<'d>, FileError> {
         let existing = self.existing.as_ref().map(|file| file.permissions.clone());
-        // If nothing can be created, it is the folder that is not writable.
+        // If nothing can be created, it is the folder that is not writable. The name of the project's own folder, `.`,
+        // would say nothing.
+        let named = match self.parent() {
+            parent if parent.as_os_str().is_empty() => self.path.as_path(),
+            parent => parent,
+        };
         let made = TempFile::new(folder);
-        let mut file = made.map_err(|error| FileError::from_write(self.parent(), error))?;
+        let mut file = made.map_err(|error| FileError::from_write(named, error))?;
         let fill = || {
             file.as_file_mut().write_all(content)?;
             if let Some(permissions) = permissions.or(existing) {

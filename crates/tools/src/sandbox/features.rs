@@ -129,6 +129,8 @@ pub fn sandbox_features() -> Result<&'static SandboxFeatures, NoSandbox> {
 
 #[cfg(target_os = "linux")]
 fn detect() -> Result<&'static SandboxFeatures, NoSandbox> {
+    use std::io;
+    use std::path::Path;
     use std::sync::OnceLock;
 
     use super::helper;
@@ -144,6 +146,9 @@ fn detect() -> Result<&'static SandboxFeatures, NoSandbox> {
         Ok(Reply::Ended(_) | Reply::NoShell) => {
             failed("the sandbox helper gave an unexpected answer".to_owned())
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !Path::new("/proc/self").exists() => failed(
+            "cannot start the sandbox helper: /proc is not mounted, where this program finds itself".to_owned(),
+        ),
         Err(error) => failed(format!("cannot start the sandbox helper: {error}")),
     });
     found.as_ref().map_err(Clone::clone)

@@ -61,7 +61,7 @@ fn work(order: Order) -> Result<Reply, String> {
         Ok(ended) => Reply::Ended(ended),
         // Nothing else that is started, read or set here can be missing.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Reply::NoShell,
-        Err(error) => Reply::Failed(error.to_string()),
+        Err(error) => Reply::Failed(format!("cannot run {SHELL}: {error}")),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The line editor: history, completion, multi-line messages, and the meaning of Ctrl-C at the prompt.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,14 @@ impl Editor {
                         Meaning::Leaves => return Ok(Line::Interrupted),
                     }
                 }
-                Line::End => return Ok(Line::End),
+                Line::End => {
+                    if terminal::is_dumb() {
+                        // The editor, which would end the line, is not in use. What follows shows whether the terminal
+                        // is gone.
+                        let _ = writeln!(io::stdout());
+                    }
+                    return Ok(Line::End);
+                }
             }
         }
     }
