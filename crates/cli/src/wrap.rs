@@ -36,9 +36,19 @@ pub(crate) fn first_piece(line: &str, columns: usize) -> &str {
 /// last column of the line that is set off by two or more blanks; otherwise with the line's beginning, or indented a
 /// little further.
 pub(crate) fn laid_out(text: &str, columns: usize) -> String {
-    let lines = text.split('\n');
+    let lines = text.split('\n').map(|line| fitting(line, columns));
     let lines = lines.map(|line| broken(line, columns, &" ".repeat(hanging(line, columns))));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a line without its indentation if that leaves too little room for anything else.
+fn fitting(line: &str, columns: usize) -> &str {
+    let unindented = line.trim_start_matches(' ');
+    let begins = line.len() - unindented.len();
+    match begins + LEAST > columns {
+        true => unindented,
+        false => line,
+    }
 }
 
 /// Wraps the program's own lines like [`laid_out`], but keeps each of its commands to be copied whole. A command
@@ -86,7 +96,12 @@ fn hanging(line: &str, columns: usize) -> usize {
             last = Some(column);
         }
     }
-    last.unwrap_or(if begins > 0 { begins } else { USUAL_MARGIN })
+    // Beside an indentation that leaves too little room, each piece would be wider than the rest of the line.
+    last.unwrap_or(match begins {
+        0 => USUAL_MARGIN,
+        _ if begins + LEAST > columns => USUAL_MARGIN,
+        _ => begins,
+    })
 }
 
 /// Wraps a line to this many columns, between words if possible, with a margin before all pieces except the first. Text
@@ -318,6 +333,22 @@ mod tests {
             "say `a b c d\n  e f g` now"
         );
         assert_eq!(broken("one ` two three", 12, "  "), "one ` two\n  three");
+    }
+
+    #[test]
+    fn an_indentation_that_leaves_no_room_is_left_out() {
+        let fix = format!("{}→ choose another-folder-with-a-name", " ".repeat(23));
+        for columns in 24..50 {
+            let laid_out = laid_out(&fix, columns);
+            let widest = laid_out.lines().map(width).max();
+            assert!(widest <= Some(columns), "{columns}: {laid_out}");
+        }
+        assert!(laid_out(&fix, 30).starts_with("→ choose"));
+        assert!(
+            laid_out(&fix, 50)
+                .lines()
+                .all(|line| line.starts_with(&" ".repeat(23)))
+        );
     }
 
     #[test]
