@@ -71,6 +71,7 @@ pub use environment::Environment;
 pub use instructions::{InstructionFile, holds_instructions, instruction_files, instructions_of};
 pub use mcp::start_mcp_server;
 pub use model_choice::{ModelChoice, UnknownModel, choose_model};
+pub use names::names_tilde;
 pub use neuraxis_cassette::Redactor;
 pub use neuraxis_mcp::{McpServer, OfferStatus, ReportedTool, ServerNotice, ServerReport};
 pub use neuraxis_ports::{ConnectError, OfferedModels, ProviderKind, Readiness};
@@ -78,7 +79,6 @@ pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError}
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_tools::{CommandAvailability, Commands};
 pub use neuraxis_web::{SearchConfig, WebConfig};
-pub use names::names_tilde;
 pub use private_file::make_folder as make_private_folder;
 pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
