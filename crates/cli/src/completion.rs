@@ -182,7 +182,8 @@ pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
             && let Ok(Some(session)) = each.next().await
         {
             let runs = sessions.runs(&session.id).await.ok().flatten();
-            let about = runs.and_then(|runs| runs.first()?.text.clone());
+            let began = runs.and_then(|runs| runs.first()?.text.clone());
+            let about = session.title.or(began);
             found.push(candidate(session.id.as_str(), about.as_deref()));
         }
         found

@@ -9,7 +9,7 @@ use crate::harmless::one_line;
 use crate::invocation::again;
 use crate::output::Output;
 use crate::progress;
-use crate::wrap::{broken, width};
+use crate::wrap::{broken, first_piece, width};
 
 /// The default maximum number of items on a page.
 pub(crate) const PAGE: usize = 30;
@@ -202,14 +202,11 @@ fn short(id: &str, room: usize) -> &str {
 
 /// Cuts the end of a text that needs more columns than there are. Allows some room for breaking between words.
 fn cut(text: &str, columns: usize) -> String {
-    let most = columns.saturating_sub(LEAST_ABOUT / 2);
-    let mut letters = text.char_indices();
-    match letters.nth(most) {
-        Some((end, _)) if width(text) > columns => {
-            format!("{}…", text.get(..end).unwrap_or_default().trim_end())
-        }
-        _ => text.to_owned(),
+    if width(text) <= columns {
+        return text.to_owned();
     }
+    let most = columns.saturating_sub(LEAST_ABOUT / 2);
+    format!("{}…", first_piece(text, most).trim_end())
 }
 
 /// A list being written to standard output.
@@ -345,6 +342,20 @@ mod tests {
             line,
             format!("{}  {}  {ABOUT}", item.id, item.middle.join(GAP))
         );
+    }
+
+    #[test]
+    fn a_long_text_of_wide_letters_takes_no_more_lines_than_another() {
+        let mut item = item();
+        item.about = "🗾".repeat(200);
+        for columns in [60, 80, 120] {
+            let middle = width(&item.middle.join(GAP));
+            let shown = Layout::of(Some(columns), middle).item(&item);
+            let lines = shown.lines().filter(|line| line.contains('🗾'));
+            assert!(lines.count() <= LINES_ABOUT, "{columns}: {shown}");
+            let wide = shown.lines().find(|line| width(line) > columns);
+            assert_eq!(wide, None, "{columns}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod input;
 mod named_files;
 mod record;
 mod slash;
+mod title;
 
 use std::fs::File;
 

@@ -160,8 +160,12 @@ pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, Comma
         let hint = "leave out --continue to start one";
         return Err(nothing("session to continue", hint));
     };
-    let about = one_line(run.text.as_deref().unwrap_or_default());
-    let about: String = about.chars().take(60).collect();
+    let session = sessions.get(&run.session).await?;
+    let about = session
+        .title
+        .or_else(|| run.text.clone())
+        .unwrap_or_default();
+    let about: String = one_line(&about).chars().take(60).collect();
     progress::done(&format!("session {}: {about}", run.session));
     check_unaltered(sessions, &run.session).await?;
     Ok(run.session)

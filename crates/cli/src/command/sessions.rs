@@ -1,25 +1,27 @@
 //! `neuraxis sessions`: the stored conversations.
 
+mod about;
 mod delete;
 mod export;
 mod import;
 mod list;
 mod prune;
+mod rename;
 mod show;
-mod title;
 mod verify;
 
 use clap::{Args, Subcommand};
 
+pub(super) use about::{about, question_of};
 pub(super) use list::{MIDDLE, item};
 pub(super) use prune::age;
+pub(super) use rename::valid_title;
 pub(super) use show::{FailedCalls, conversation, used};
-pub(super) use title::{question_of, title};
 
 use crate::error::CommandError;
 use crate::setup::{Setup, with_store};
 
-/// List, show, move, check and delete stored conversations
+/// List, show, name, move, check and delete stored conversations
 ///
 /// Sessions are stored where store.url says: by default in a file in your data folder. An id may be given by its
 /// beginning or end, and last stands for the session of the last run.
@@ -34,6 +36,7 @@ pub(crate) struct Sessions {
 enum Command {
     List(list::List),
     Show(show::Show),
+    Rename(rename::Rename),
     Delete(delete::Delete),
     Export(export::Export),
     Import(import::Import),
@@ -49,6 +52,7 @@ impl Sessions {
         with_store(open, async |sessions| match self.command {
             Command::List(list) => list.run(sessions).await,
             Command::Show(show) => show.run(sessions).await,
+            Command::Rename(rename) => rename.run(sessions).await,
             Command::Delete(delete) => delete.run(sessions).await,
             Command::Export(export) => export.run(sessions).await,
             Command::Import(import) => import.run(sessions, keep).await,

@@ -16,6 +16,7 @@ fn every_command_has_help() {
         &["sessions"],
         &["sessions", "list"],
         &["sessions", "show"],
+        &["sessions", "rename"],
         &["sessions", "delete"],
         &["sessions", "export"],
         &["sessions", "import"],
@@ -184,6 +185,8 @@ fn commands_flags_and_current_values_are_completed() {
     for (words, expected) in [
         (&["sess"][..], "sessions"),
         (&["sessions", "pr"], "prune"),
+        (&["sessions", "ren"], "rename"),
+        (&["sessions", "list", "--se"], "--search"),
         (&["runs", "repl"], "replay"),
         (&["ask", "--no-s"], "--no-stream"),
         (&["ask", "--mode", ""], "exploratory"),
@@ -208,6 +211,13 @@ fn commands_flags_and_current_values_are_completed() {
         let completed = completed(&machine, words);
         assert!(completed.contains(expected), "{words:?}: {completed}");
     }
+    let rename = ["sessions", "rename", "garden", "What the clock says"];
+    machine.run(rename).stdout_of(0);
+    let completed = completed(&machine, &["sessions", "show", "g"]);
+    assert!(
+        completed.contains("garden\tWhat the clock says"),
+        "{completed}"
+    );
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn lists_show_the_subject_of_each_entry_at_every_width() {
     let machine = answered(&model);
     for (columns, no_color) in SCREENS.into_iter().chain([(70, false), (120, false)]) {
         for (list, began) in [
-            (["sessions", "list"], "CREATED"),
+            (["sessions", "list"], "LAST USED"),
             (["runs", "list"], "STARTED"),
         ] {
             let seen = shown(&machine, &list, (columns, no_color));
@@ -138,6 +138,33 @@ fn lists_show_the_subject_of_each_entry_at_every_width() {
                 "{columns}: {began} is not above the dates:\n{seen}"
             );
         }
+    }
+}
+
+#[test]
+fn titles_in_any_script_fit_every_width_and_hide_nothing() {
+    let machine = Machine::new();
+    for (session, title) in [
+        ("wide", "🗾".repeat(200)),
+        ("long", "Two weeks in Japan ".repeat(10)),
+        ("hebrew", "שלום ".repeat(40)),
+        ("marks", "e\u{301}".repeat(100)),
+        ("turned", "invoice \u{202e}fdp.exe".to_owned()),
+    ] {
+        machine
+            .run(["ask", "--session", session, "What time is it?"])
+            .stdout_of(0);
+        machine
+            .run(["sessions", "rename", session, &title])
+            .stdout_of(0);
+    }
+    for columns in [60, 80, 120] {
+        let seen = shown(&machine, &["sessions", "list"], (columns, false));
+        assert_fits(&seen, columns);
+        for expected in ["🗾", "Two weeks in Japan", "שלום", "e\u{301}"] {
+            assert!(seen.contains(expected), "{columns}: {seen}");
+        }
+        assert!(!seen.contains('\u{202e}'), "{columns}: {seen}");
     }
 }
 

@@ -71,6 +71,7 @@ mod sessions;
 mod stats;
 #[cfg(unix)]
 mod terminal;
+mod titles;
 mod told;
 mod tools;
 mod traced;

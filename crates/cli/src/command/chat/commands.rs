@@ -61,6 +61,7 @@ impl Conversation {
             Slash::Cost => self.cost().await?,
             Slash::Export => self.export(argument).await?,
             Slash::Session => self.session(argument).await?,
+            Slash::Title => self.title(argument).await?,
             Slash::Verbose => self.verbose()?,
             Slash::Reasoning => self.reasoning().await?,
             Slash::New => {
@@ -267,18 +268,18 @@ impl Conversation {
                 self.show_last_exchange().await;
             }
         }
-        let session = &self.session;
+        let session = self.session_in_words().await;
         let is_kept = self.attended.is_persistent();
         let line = match self.fork_command().await {
-            _ if !is_kept => format!("session {session}, in memory: it ends with this program"),
+            _ if !is_kept => format!("{session}, in memory: it ends with this program"),
             Some(command) => format!(
-                "session {session}; to continue without what was undone: `{} {command}`",
+                "{session}; to continue without what was undone: `{} {command}`",
                 neuraxis()
             ),
             None => {
                 let command = self.reopen_command().await;
                 format!(
-                    "session {session}; to continue it later: `{} {command}`",
+                    "{session}; to continue it later: `{} {command}`",
                     neuraxis()
                 )
             }

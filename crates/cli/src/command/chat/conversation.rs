@@ -198,11 +198,11 @@ impl Conversation {
     /// Prints the state of the conversation before it starts.
     pub(super) async fn greet(&self, is_interactive: bool) {
         self.print_notices();
-        let session = &self.session;
+        let session = self.session_in_words().await;
         if is_interactive {
-            progress::notice(&format!("session {session}; /help lists the commands"));
+            progress::notice(&format!("{session}; /help lists the commands"));
         } else {
-            progress::notice(&format!("session {session}"));
+            progress::notice(&session);
         }
         if let Some(run) = self.unfinished().await {
             let what = lease_progress::describe_state(&run);

@@ -12,7 +12,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::SessionFilter;
 
 use super::super::ask::root_calls;
-use super::super::sessions::{FailedCalls, MIDDLE, conversation, item, title, used};
+use super::super::sessions::{FailedCalls, MIDDLE, about, conversation, item, used};
 use super::branch::{RESUME_HINT, UNANSWERED};
 use super::conversation::Conversation;
 use crate::call::lines_of;
@@ -86,8 +86,8 @@ impl Conversation {
         {
             count += 1;
             let runs = sessions.runs(&session.id).await?.unwrap_or_default();
-            let title = title(&sessions, &runs).await?;
-            let item = item(&session, &runs, title);
+            let about = about(&sessions, &session, &runs).await?;
+            let item = item(&session, &runs, about);
             let here = if session.id == self.session {
                 "* "
             } else {

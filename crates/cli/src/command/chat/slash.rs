@@ -19,6 +19,7 @@ pub(super) enum Slash {
     Approvals,
     Resume,
     Session,
+    Title,
     Verbose,
     Reasoning,
     Sessions,
@@ -48,7 +49,7 @@ const ALIASES: [(&str, Slash); 6] = [
 const FAREWELLS: [&str; 2] = ["exit", "quit"];
 
 /// All commands, each with its name, argument and description.
-pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 24] = [
     (Slash::Help, "help", "", "list the commands"),
     (
         Slash::Mode,
@@ -103,6 +104,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
         "session",
         "[SESSION]",
         "show the session, or switch to another one",
+    ),
+    (
+        Slash::Title,
+        "title",
+        "[TITLE|none]",
+        "show, set or remove the title of the session",
     ),
     (Slash::Sessions, "sessions", "", "list the newest sessions"),
     (

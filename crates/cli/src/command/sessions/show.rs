@@ -71,6 +71,7 @@ fn in_json(overview: &SessionOverview) -> Value {
         "id": session.id,
         "owner": session.owner,
         "created_at": session.created_at,
+        "title": session.title,
         "metrics": overview.metrics,
         "plan": plan,
         "runs": runs,
@@ -82,6 +83,9 @@ fn in_text(overview: &SessionOverview, failures: &FailedCalls) -> String {
     const BOLD: Style = Style::new().bold();
     let session = &overview.session;
     let mut text = format!("{BOLD}session {}{BOLD:#}\n", session.id);
+    if let Some(title) = &session.title {
+        text.push_str(&format!("  title   {}\n", one_line(title)));
+    }
     text.push_str(&format!("  created {}\n", moment(session.created_at)));
     if let Some(owner) = &session.owner {
         text.push_str(&format!("  owner   {}\n", one_line(owner)));

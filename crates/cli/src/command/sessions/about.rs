@@ -1,36 +1,46 @@
-//! Titles of sessions and runs: the words with which a conversation began, and the words that a run answers.
+//! What lists say about sessions and runs: the title or the words with which a conversation began, and the words that a
+//! run answers.
 //!
 //! A run that branched off from another and answers the same message again has no message of its own: its words are in
-//! the history that it began with. A session that branched off has a title of its own followed by that of the original
-//! conversation, since several branches of one conversation would otherwise look the same.
+//! the history that it began with. A session that branched off is named by its own first words as well as by the title
+//! or first words of the original conversation, since several branches of one conversation would otherwise look the
+//! same.
 
 use std::sync::Arc;
 
 use neuraxis::core::Message;
 use neuraxis::engine::Sessions;
-use neuraxis::ports::RunSummary;
+use neuraxis::ports::{RunSummary, Session};
 
 use crate::error::CommandError;
 use crate::harmless::one_line_of;
 
-/// The maximum number of characters of a title, the same as a run keeps of its message.
+/// The maximum number of characters of a message, the same as a run keeps of it.
 const MAX_CHARS: usize = 120;
 
-/// Returns the first words of a session's conversation, given its runs, the oldest first. If the session branched off,
-/// its own first words come before them.
-pub(in crate::command) async fn title(
+/// Returns the title of a session, or else the first words of its conversation, given its runs, the oldest first. If the
+/// session branched off, its own first words are added.
+pub(in crate::command) async fn about(
     sessions: &Sessions,
+    session: &Session,
     runs: &[RunSummary],
 ) -> Result<Option<String>, CommandError> {
+    let title = session.title.clone();
     let Some(first) = runs.first() else {
-        return Ok(None);
+        return Ok(title);
     };
     let before = sessions.history_before(first.run_id).await?;
     let earlier = before.messages().iter().find_map(words_of);
     let own = runs.iter().find_map(|run| run.text.clone());
-    Ok(match (own, earlier) {
-        (Some(own), Some(earlier)) if own != earlier => Some(format!("{own} (fork of: {earlier})")),
-        (own, earlier) => earlier.or(own),
+    Ok(match (title, own, earlier) {
+        // A fork begins with the title of the original.
+        (Some(title), Some(own), Some(earlier)) if own != earlier => {
+            Some(format!("{title} (fork: {own})"))
+        }
+        (None, Some(own), Some(earlier)) if own != earlier => {
+            Some(format!("{own} (fork of: {earlier})"))
+        }
+        (title, own, earlier) => title.or(earlier).or(own),
     })
 }
 
