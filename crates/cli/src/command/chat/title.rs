@@ -46,21 +46,15 @@ impl Conversation {
 
     async fn rename(&self, title: Option<&str>) -> Result<(), CommandError> {
         let sessions = self.app.orchestrator.sessions();
-        // After /undo, the current session is no longer the one that the next message goes to.
-        let renamed = match self.continues_from {
-            Some(_) => None,
-            None => match sessions.rename(&self.session, title).await {
-                Err(StoreError::NoSuchSession(_)) => None,
-                renamed => Some(renamed?),
-            },
-        };
-        match renamed {
-            Some(_) => Ok(()),
-            None => Err(CommandError::usage(anyhow!(
-                "the next message starts a new session, which can have a title only then"
-            ))
-            .hint("send the message first")),
+        // After /undo, the next message does not go to the current session.
+        if self.continues_from.is_none() {
+            match sessions.rename(&self.session, title).await {
+                Err(StoreError::NoSuchSession(_)) => {}
+                renamed => return Ok(renamed.map(drop)?),
+            }
         }
+        let error = "the next message starts a new session, which can have a title only then";
+        Err(CommandError::usage(anyhow!(error)).hint("send the message first"))
     }
 
     /// Returns the title of the session. A fork, which the next message may start, begins with the same one.

@@ -27,8 +27,8 @@ Examples:
 
 /// List the sessions, the newest first
 ///
-/// Shows when each was last used, how many runs it has and how the last one ended, and its title or the beginning of its
-/// first message.
+/// Shows when each was last used, how many runs it has and how the last one stands, and its title or the beginning of
+/// its first message.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
