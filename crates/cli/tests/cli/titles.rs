@@ -9,7 +9,7 @@ const TITLE: &str = "Two weeks in Japan";
 
 /// Returns the list of sessions as JSON, with these options.
 fn listed(machine: &Machine, options: &[&str]) -> Vec<Value> {
-    let list = [&["sessions", "list", "--format", "json"], options].concat();
+    let list = [&["sessions", "list", "--format", "json"][..], options].concat();
     serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap()
 }
 
@@ -100,7 +100,7 @@ fn what_is_no_title_or_no_session_is_refused_with_a_next_step() {
             "--clear",
         ),
     ] {
-        let rename = [&["sessions", "rename"], arguments].concat();
+        let rename = [&["sessions", "rename"][..], arguments].concat();
         let complaint = machine.run(rename).complaint(2);
         for expected in [error, hint] {
             assert!(complaint.contains(expected), "{expected:?}: {complaint}");
