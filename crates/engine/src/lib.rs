@@ -62,6 +62,7 @@ mod runs;
 mod schema;
 mod sessions;
 mod steps;
+mod store_follower;
 mod store_retry;
 mod text_stream;
 mod tool_search;

@@ -25,7 +25,7 @@ use neuraxis_ports::{LiveFeed, LiveNews, LiveRecipient};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
-pub(crate) use follower::RemoteLive;
+pub(crate) use follower::{RemoteLive, RunListener};
 pub(crate) use message::Piece;
 
 use crate::runs::{ActiveRuns, Runs};

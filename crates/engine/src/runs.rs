@@ -10,9 +10,9 @@
 //! - *Continue*: `resume` resumes a run, `recheck` checks it first, `restored` reads it back, `recover` finds runs that
 //!   a dead process left, `lost` remembers runs that this process lost, `close` ends runs that cannot continue, and
 //!   `suspend` leaves runs to the next process.
-//! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and follows them;
-//!   `inbox_checks` notifies runs in progress here of what other processes post to them, and `post` does the posting;
-//!   `stepped_run` is a run that its holder drives step by step.
+//! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and creates the
+//!   handles that follow them; `inbox_checks` notifies runs in progress here of what other processes post to them, and
+//!   `post` does the posting; `stepped_run` is a run that its holder drives step by step.
 //! - *Show*: `attach` follows a run from any record on, `outcome` is the result of a run, and `stored` is the handle of
 //!   a run that no process drives.
 //!

@@ -23,7 +23,7 @@ use crate::feed::waiting::Awaited;
 /// The minimum average time between two looks for more text while text keeps coming. Text that comes more slowly is
 /// delivered immediately. Text that comes faster is merged, since waking a thread for each piece costs more than
 /// producing the piece, and a screen shows a new picture every 16 milliseconds at best. Records never wait.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const TEXT_EVERY: Duration = Duration::from_millis(1);
 
 /// How much earlier a look may be: pieces come in bursts, and timers fire up to two milliseconds late.
 const AHEAD: Duration = Duration::from_millis(2);
@@ -38,7 +38,7 @@ pub(super) struct Listener {
     /// the text is complete.
     reading: Vec<(Arc<CallBuffer>, Position)>,
     ready: VecDeque<Event>,
-    /// The time up to which its previous looks for text count, at one per [`LOOK_EVERY`].
+    /// The time up to which its previous looks for text count, at one per [`TEXT_EVERY`].
     looks_until: Option<Instant>,
     /// Fires when it may look for more text; created the first time a look would be too early.
     pause: Option<Pin<Box<Sleep>>>,
@@ -128,7 +128,7 @@ impl Listener {
         if self.ready.len() > before {
             let now = Instant::now();
             let from = self.looks_until.map_or(now, |until| until.max(now));
-            self.looks_until = Some(from + LOOK_EVERY);
+            self.looks_until = Some(from + TEXT_EVERY);
         }
         ended
     }
@@ -296,11 +296,11 @@ mod tests {
         }
         let asked = Instant::now();
         assert_eq!(text(events.next().await), "def");
-        assert_eq!(asked.elapsed(), LOOK_EVERY);
+        assert_eq!(asked.elapsed(), TEXT_EVERY);
         assert!(events.next().now_or_never().is_none());
         // This often on average, however unevenly.
         for millis in [1, 2, 0, 1, 2] {
-            tokio::time::advance(millis * LOOK_EVERY).await;
+            tokio::time::advance(millis * TEXT_EVERY).await;
             say("g");
             assert_eq!(text(events.next().now_or_never().unwrap()), "g");
             assert!(events.next().now_or_never().is_none());

@@ -79,92 +79,100 @@ impl Drop for LiveFollower {
     }
 }
 
-/// What the calls of a run in another process show, as far as it is exchanged.
+/// Receives what is found out about a run that another process drives, in the order in which it is to be shown.
+pub(crate) trait RunListener {
+    /// Returns the buffer for what a call shows; by default one that only this listener reads.
+    fn open(&mut self, call: LiveCall) -> Arc<CallBuffer> {
+        Arc::new(CallBuffer::new(call))
+    }
+
+    /// Shows what the buffers of calls hold by now, after a record and before the next one; by default nothing.
+    fn show_calls(&mut self, _changed: &[Arc<CallBuffer>], _after: Seq) {}
+
+    /// Shows the next record.
+    fn show_record(&mut self, record: Arc<Record>);
+}
+
+/// What the calls of a run in another process show.
 #[derive(Debug)]
 pub(crate) struct RemoteLive {
-    /// `None` if live events are not exchanged.
-    follower: Option<LiveFollower>,
+    follower: LiveFollower,
     replica: Replica,
     /// Pieces that arrived before the records that were committed before them.
     early: Vec<Arc<Piece>>,
 }
 
-/// The result of processing pieces.
-#[derive(Debug, Default)]
-pub(crate) struct Processed {
-    /// The buffers that show more now.
-    pub(crate) shown: Vec<Arc<CallBuffer>>,
-    /// Whether records must be read first.
-    pub(crate) needs_records: bool,
-}
-
 impl RemoteLive {
     /// Follows a run after one of its records.
-    pub(crate) fn new(exchange: Option<&Arc<LiveExchange>>, run: RunId, from: Seq) -> Self {
+    pub(crate) fn new(exchange: &Arc<LiveExchange>, run: RunId, from: Seq) -> Self {
         Self {
-            follower: exchange.map(|exchange| exchange.follow(run)),
+            follower: exchange.follow(run),
             replica: Replica::new(from),
             early: Vec::new(),
         }
     }
 
-    /// Waits for pieces; forever if live events are not exchanged.
+    /// Waits for pieces and shows them, given the last record that was read. Returns whether records must be read
+    /// before all of them can be shown.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses no piece.
-    pub(crate) async fn next(&mut self) -> Vec<Arc<Piece>> {
+    pub(crate) async fn show_next_pieces(
+        &mut self,
+        last: Seq,
+        listener: &mut impl RunListener,
+    ) -> bool {
         let mut pieces = Vec::new();
-        if let Some(follower) = &mut self.follower {
-            follower.pieces.recv_many(&mut pieces, QUEUE).await;
-        }
-        match pieces.is_empty() {
-            true => pending().await,
-            false => pieces,
+        match self.follower.pieces.recv_many(&mut pieces, QUEUE).await {
+            0 => pending().await,
+            _ => self.show_pieces(pieces, last, listener),
         }
     }
 
-    /// Processes pieces, given the last record that was read. The buffer of a call is created when its first piece
-    /// arrives.
-    pub(crate) fn process(
+    /// Shows the pieces that arrived before the records that were read since.
+    pub(crate) fn show_early_pieces(&mut self, last: Seq, listener: &mut impl RunListener) {
+        let early = std::mem::take(&mut self.early);
+        self.show_pieces(early, last, listener);
+    }
+
+    fn show_pieces(
         &mut self,
         pieces: Vec<Arc<Piece>>,
         last: Seq,
-        open: impl Fn(LiveCall) -> Arc<CallBuffer>,
-    ) -> Processed {
-        let mut processed = Processed::default();
-        let mut misses_something = false;
+        listener: &mut impl RunListener,
+    ) -> bool {
+        let mut changed = Vec::new();
+        let (mut needs_records, mut misses_something) = (false, false);
         for piece in pieces {
-            match self.replica.take(&piece, last, &open) {
-                Taken::Shown(buffer) => processed.shown.push(buffer),
+            match self.replica.take(&piece, last, |call| listener.open(call)) {
+                Taken::Shown(buffer) => changed.push(buffer),
                 Taken::Known => {}
                 Taken::Gap => misses_something = true,
-                Taken::Early if self.early.len() < MAX_EARLY => {
-                    processed.needs_records = true;
-                    self.early.push(piece);
+                Taken::Early => {
+                    needs_records = true;
+                    // If a piece does not fit, the missing part is noticed later.
+                    if self.early.len() < MAX_EARLY {
+                        self.early.push(piece);
+                    }
                 }
-                // If a piece does not fit, the missing part is noticed later.
-                Taken::Early => processed.needs_records = true,
             }
         }
-        if let Some(follower) = self.follower.as_mut().filter(|_| misses_something) {
-            follower.request_resync();
+        if misses_something {
+            self.follower.request_resync();
         }
-        processed
+        listener.show_calls(&changed, last);
+        needs_records
     }
 
-    /// Like [`process`](Self::process), for pieces that arrived too early, once more records have been read.
-    pub(crate) fn process_early(
+    /// Shows a record that was read after another one, and before it what it says about calls and no piece supplied.
+    pub(crate) fn show_record(
         &mut self,
-        last: Seq,
-        open: impl Fn(LiveCall) -> Arc<CallBuffer>,
-    ) -> Processed {
-        let early = std::mem::take(&mut self.early);
-        self.process(early, last, open)
-    }
-
-    /// Makes what calls show agree with a record, before the record is delivered. Returns the buffers that changed.
-    pub(crate) fn settle(&mut self, record: &Record) -> Vec<Arc<CallBuffer>> {
-        self.replica.settle(record)
+        record: Arc<Record>,
+        before: Seq,
+        listener: &mut impl RunListener,
+    ) {
+        listener.show_calls(&self.replica.settle(&record), before);
+        listener.show_record(record);
     }
 }

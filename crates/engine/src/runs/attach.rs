@@ -6,26 +6,19 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use neuraxis_core::{EffectId, LiveBody, LiveEvent, Record, RunId, RunStatus, Seq};
+use neuraxis_core::{EffectId, LiveBody, LiveEvent, Record, RunId, Seq};
 use neuraxis_ports::StoreError;
 use tokio::sync::futures::Notified;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 use super::Runs;
 use super::slot::Reachability;
 use crate::event::{Event, Events};
-use crate::feed::{CallBuffer, LiveCall, Position, closed_call};
-use crate::live::{Piece, RemoteLive};
-
-/// How often the store is asked for new records of a run that is not in progress here.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// How often the store is asked for new records of a run that waits for an answer from outside, maybe for days, and
-/// does not continue in this process.
-const LOOK_EVERY_AT_REST: Duration = Duration::from_secs(2);
+use crate::feed::{CallBuffer, Position, closed_call};
+use crate::live::RunListener;
+use crate::store_follower::{Expected, LOOK_EVERY, StoreFollower};
 
 impl Runs {
     /// Returns the events of a run after one of its records, up to the last; 0 returns all of them. If the run is in
@@ -51,17 +44,16 @@ impl Runs {
             runs: self.clone(),
             run,
             last: after,
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             live: None,
-            remote: None,
+            follower: self.follower(run, after),
             shown: HashMap::new(),
-            next_read: Instant::now(),
             rests: false,
             is_over: false,
         };
         // Reports a run that does not exist immediately.
         if let Reachability::Absent = self.reach(run) {
-            attached.read_new_records().await?;
+            attached.look().await?;
         }
         let events = stream::unfold(attached, |mut attached| async move {
             let event = attached.next().await?;
@@ -78,23 +70,22 @@ struct Attached {
     run: RunId,
     /// The last record that was returned.
     last: Seq,
-    ready: VecDeque<Event>,
+    ready: Ready,
     /// The run's own events, while it is in progress in this process.
     live: Option<Events>,
-    /// Live events from another process, while the run is not in progress in this one.
-    remote: Option<Remote>,
+    /// Follows it otherwise.
+    follower: StoreFollower,
     /// For each call that no record has closed, the event that retracts what was shown of it.
     shown: HashMap<EffectId, LiveEvent>,
-    /// When the store is asked next.
-    next_read: Instant,
-    /// Whether the run was waiting at the last look, with nothing in its inbox.
+    /// Whether the run waited for an answer at the last look.
     rests: bool,
     is_over: bool,
 }
 
-/// Live events of a run from another process.
-struct Remote {
-    live: RemoteLive,
+/// The events of a run in another process that are to be returned next.
+#[derive(Default)]
+struct Ready {
+    events: VecDeque<Event>,
     /// How far each call has been read.
     reading: HashMap<EffectId, (Arc<CallBuffer>, Position)>,
 }
@@ -102,7 +93,7 @@ struct Remote {
 impl Attached {
     async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.ready.events.pop_front() {
                 self.note(&event);
                 return Some(event);
             }
@@ -118,8 +109,7 @@ impl Attached {
                     Some(_) => {}
                     // The run was parked, lost or left without an end: it may continue in any process.
                     None => {
-                        self.live = None;
-                        self.retract_shown();
+                        self.switch_to(None);
                         self.pause().await;
                     }
                 }
@@ -129,22 +119,17 @@ impl Attached {
             // From here on no notification is missed.
             let changed = parts.active.changed();
             if let Reachability::Here(handle) = self.runs.reach(self.run) {
-                self.live = Some(handle.events());
-                self.remote = None;
-                self.retract_shown();
-                continue;
-            }
-            if self.next_read <= Instant::now() {
-                self.read_or_log().await;
-            }
-            if self.ready.is_empty() && !self.is_over {
+                self.switch_to(Some(handle.events()));
+            } else if self.follower.is_due() {
+                self.look_or_log().await;
+            } else {
                 self.wait(changed).await;
             }
         }
     }
 
-    async fn read_or_log(&mut self) {
-        match self.read_new_records().await {
+    async fn look_or_log(&mut self) {
+        match self.look().await {
             Ok(()) => {}
             Err(error) if error.is_retryable() => {
                 tracing::debug!(run = %self.run, %error, "could not read a followed run");
@@ -154,40 +139,15 @@ impl Attached {
                 self.is_over = true;
             }
         }
-        // If there was something new, there may be more.
-        self.next_read = Instant::now();
-        if self.ready.is_empty() {
-            self.next_read += match self.rests {
-                true => LOOK_EVERY_AT_REST,
-                false => LOOK_EVERY,
-            };
-        }
     }
 
-    /// Reads what was stored since the last returned record.
-    async fn read_new_records(&mut self) -> Result<(), StoreError> {
-        let records = self.runs.parts.store.records(self.run, self.last).await?;
-        let mut before = self.last;
-        for record in records {
-            let seq = record.seq;
-            if let Some(remote) = &mut self.remote {
-                let rest = remote.settle(&record, before);
-                self.ready.extend(rest.into_iter().map(Event::Live));
-            }
-            self.ready.push_back(Event::Record(record));
-            before = seq;
-        }
-        if let Some(remote) = &mut self.remote {
-            let early = remote.live.process_early(before, opened);
-            let shown = remote.read(&early.shown, before);
-            self.ready.extend(shown.into_iter().map(Event::Live));
-        }
-        if self.ready.is_empty() {
-            // A caller that already has the last record gets no other.
-            let run = self.runs.parts.store.run(self.run).await?;
-            self.is_over = run.ended_at.is_some() && run.records <= self.last.0;
-            let is_parked = run.status == RunStatus::Waiting && run.leased_until.is_none();
-            self.rests = is_parked && !run.has_mail;
+    /// Reads what was stored since the last look.
+    async fn look(&mut self) -> Result<(), StoreError> {
+        let expected = self.follower.look(&mut self.ready).await?;
+        self.is_over = expected == Expected::Nothing;
+        self.rests = expected == Expected::Answer;
+        if self.rests {
+            self.follower.rest();
         }
         Ok(())
     }
@@ -196,7 +156,7 @@ impl Attached {
         match event {
             Event::Record(record) => {
                 self.last = record.seq;
-                self.is_over = record.ends_the_run();
+                self.is_over |= record.ends_the_run();
                 if let Some(call) = closed_call(record) {
                     self.shown.remove(&call);
                 }
@@ -229,35 +189,26 @@ impl Attached {
         }
     }
 
-    /// Retracts what was shown of unfinished calls: the process that drives the run now may repeat them.
-    fn retract_shown(&mut self) {
+    /// Continues with the events of the run in this process, or with the store. Retracts what was shown of unfinished
+    /// calls: the process that drives the run now may repeat them.
+    fn switch_to(&mut self, live: Option<Events>) {
+        self.live = live;
+        self.follower = self.runs.follower(self.run, self.last);
+        self.ready.reading.clear();
         let after = self.last;
         let shown = std::mem::take(&mut self.shown).into_values();
         let void = shown.map(|event| Event::Live(LiveEvent { after, ..event }));
-        self.ready.extend(void);
+        self.ready.events.extend(void);
     }
 
     /// Waits until the store should be asked again, or a live event arrives. For a run that waits for an answer, also
     /// until any run, which may be this one, begins or stops here.
     async fn wait(&mut self, changed: Notified<'_>) {
-        let parts = &self.runs.parts;
-        let (run, last) = (self.run, self.last);
-        let rests = self.rests;
-        let remote = self.remote.get_or_insert_with(|| Remote {
-            live: RemoteLive::new(parts.live.as_ref(), run, last),
-            reading: HashMap::new(),
-        });
+        let shutdown = self.runs.parts.engine.shutdown.clone();
         tokio::select! {
-            () = parts.engine.shutdown.cancelled() => self.move_on(),
-            () = sleep_until(self.next_read) => {}
-            () = changed, if rests => self.next_read = self.next_read.min(Instant::now() + LOOK_EVERY),
-            pieces = remote.live.next() => {
-                let (shown, needs_records) = remote.process(pieces, last);
-                self.ready.extend(shown.into_iter().map(Event::Live));
-                if needs_records {
-                    self.next_read = Instant::now();
-                }
-            }
+            () = shutdown.cancelled() => self.move_on(),
+            () = changed, if self.rests => self.follower.stop_resting(),
+            () = self.follower.wait(&mut self.ready) => {}
         }
     }
 
@@ -276,42 +227,25 @@ impl Attached {
             return;
         };
         self.runs.parts = parts;
-        self.remote = None;
-        self.retract_shown();
+        self.switch_to(None);
     }
 }
 
-impl Remote {
-    /// Processes pieces. Returns the events to show, and whether records must be read first.
-    fn process(&mut self, pieces: Vec<Arc<Piece>>, last: Seq) -> (Vec<LiveEvent>, bool) {
-        let processed = self.live.process(pieces, last, opened);
-        (self.read(&processed.shown, last), processed.needs_records)
-    }
-
-    /// Returns the events to show before a record.
-    fn settle(&mut self, record: &Record, before: Seq) -> Vec<LiveEvent> {
-        let changed = self.live.settle(record);
-        let rest = self.read(&changed, before);
-        if let Some(call) = closed_call(record) {
-            self.reading.remove(&call);
-        }
-        rest
-    }
-
-    /// Returns what calls have shown since the last read.
-    fn read(&mut self, buffers: &[Arc<CallBuffer>], after: Seq) -> Vec<LiveEvent> {
-        let mut events = Vec::new();
-        for buffer in buffers {
+impl RunListener for Ready {
+    fn show_calls(&mut self, changed: &[Arc<CallBuffer>], after: Seq) {
+        for buffer in changed {
             let reading = self.reading.entry(buffer.call.effect_id);
             let (buffer, position) =
                 reading.or_insert_with(|| (Arc::clone(buffer), Position::default()));
-            events.extend(buffer.read(position, after));
+            let shown = buffer.read(position, after).into_iter();
+            self.events.extend(shown.map(Event::Live));
         }
-        events
     }
-}
 
-/// Creates a buffer for what a call shows, for a single listener.
-fn opened(call: LiveCall) -> Arc<CallBuffer> {
-    Arc::new(CallBuffer::new(call))
+    fn show_record(&mut self, record: Arc<Record>) {
+        if let Some(call) = closed_call(&record) {
+            self.reading.remove(&call);
+        }
+        self.events.push_back(Event::Record(record));
+    }
 }

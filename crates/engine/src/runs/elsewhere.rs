@@ -2,31 +2,24 @@
 //! followed in the store by ordinary handles.
 
 use std::error::Error;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use neuraxis_core::{
     InboxEntry, InboxInput, Input, Record, RunId, RunStatus, Seq, SessionId, TraceContext,
 };
 use neuraxis_ports::{RunDispatcher, StoreError};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
 
 use super::Runs;
-use super::attach::LOOK_EVERY;
 use super::restored::{client_finished, recorded_trace};
 use super::resume::{Answer, ResumeError};
 use super::slot::{Claim, OrphanPolicy, note_unended};
 use crate::driver::{Driver, INBOX_SIZE};
 use crate::feed::{CallBuffer, Feed, LiveCall};
-use crate::live::{Piece, RemoteLive};
+use crate::live::RunListener;
 use crate::run_end::{EndSender, RunEnd};
 use crate::run_handle::{RunHandle, RunLink};
-
-/// How soon the store is asked again after something new was found. The pause doubles each time there is nothing, up to
-/// the usual one.
-const LOOK_SOON: Duration = Duration::from_millis(10);
+use crate::store_follower::{Expected, StoreFollower};
 
 impl Runs {
     /// Leaves a run whose first records are stored to other processes, and follows it. If the caller goes away
@@ -119,9 +112,8 @@ impl Runs {
             runs: self.clone(),
             run_id,
             session_id: session_id.clone(),
-            last,
+            follower: self.follower(run_id, last),
             feed: Arc::clone(&feed),
-            live: RemoteLive::new(self.parts.live.as_ref(), run_id, last),
             inbox,
             end: sender_of_end,
         };
@@ -141,6 +133,12 @@ impl Runs {
             is_repeat: false,
         }
     }
+
+    /// Creates a follower of a run that is not in progress in this process, after one of its records.
+    pub(super) fn follower(&self, run: RunId, after: Seq) -> StoreFollower {
+        let parts = &self.parts;
+        StoreFollower::new(&parts.store, run, after).with_live(parts.live.as_ref())
+    }
 }
 
 /// A run that is followed in the store instead of being driven here.
@@ -148,21 +146,16 @@ struct Followed {
     runs: Runs,
     run_id: RunId,
     session_id: SessionId,
-    /// The last record that was shown.
-    last: Seq,
+    follower: StoreFollower,
     feed: Arc<Feed>,
-    /// The live events that the other process sends.
-    live: RemoteLive,
     inbox: mpsc::Receiver<Box<Input>>,
     end: EndSender,
 }
 
 impl Followed {
     async fn run_to_end(mut self) {
-        let mut pause = LOOK_SOON;
         loop {
-            let before = self.last;
-            match self.read_new_records().await {
+            match self.look().await {
                 Ok(Some(end)) => {
                     if self.post_what_was_sent().await {
                         continue;
@@ -185,11 +178,7 @@ impl Followed {
                     return self.end.send(Err(error));
                 }
             }
-            pause = match self.last == before {
-                true => (pause * 2).min(LOOK_EVERY),
-                false => LOOK_SOON,
-            };
-            if let Wait::Shutdown = self.wait(pause).await {
+            if let Wait::Shutdown = self.wait().await {
                 // Listeners see no end: the run continues, but this process does not.
                 return self.feed.end();
             }
@@ -197,56 +186,24 @@ impl Followed {
     }
 
     /// Waits until there may be new records, and meanwhile shows live events that arrive.
-    async fn wait(&mut self, pause: Duration) -> Wait {
+    async fn wait(&mut self) -> Wait {
         let shutdown = self.runs.parts.engine.shutdown.clone();
-        let mut over = pin!(sleep(pause));
-        loop {
+        while !self.follower.is_due() {
             tokio::select! {
                 () = shutdown.cancelled() => return Wait::Shutdown,
                 Some(input) = self.inbox.recv() => {
                     self.post(*input).await;
                     return Wait::Over;
                 }
-                pieces = self.live.next() => {
-                    if self.process(pieces) {
-                        return Wait::Over;
-                    }
-                }
-                () = &mut over => return Wait::Over,
+                () = self.follower.wait(&mut self.feed) => {}
             }
         }
-    }
-
-    /// Shows pieces that arrived. Returns whether records must be read first.
-    fn process(&mut self, pieces: Vec<Arc<Piece>>) -> bool {
-        let processed = self.live.process(pieces, self.last, opened_in(&self.feed));
-        if !processed.shown.is_empty() {
-            self.feed.grown();
-        }
-        processed.needs_records
+        Wait::Over
     }
 
     /// Shows new records. Returns what the run left if it has ended, or waits for an answer from outside.
-    async fn read_new_records(&mut self) -> Result<Option<Arc<RunEnd>>, StoreError> {
-        let store = &self.runs.parts.store;
-        // Read before the records, so that none of the records it refers to is missed.
-        let run = store.run(self.run_id).await?;
-        let mut records = Vec::new();
-        if run.records > self.last.0 {
-            records = store.records(self.run_id, self.last).await?;
-        }
-        if let Some(last) = records.last() {
-            self.last = last.seq;
-            for record in &records {
-                self.live.settle(record);
-            }
-            self.feed.publish(&mut records);
-            self.live.process_early(self.last, opened_in(&self.feed));
-            self.feed.grown();
-        }
-        let is_left = run.leased_until.is_none() && !run.has_mail;
-        let waits = run.status == RunStatus::Waiting && is_left && self.last == Seq(run.records);
-        if run.ended_at.is_none() && !waits {
+    async fn look(&mut self) -> Result<Option<Arc<RunEnd>>, StoreError> {
+        if self.follower.look(&mut self.feed).await? == Expected::Records {
             return Ok(None);
         }
         let records = self.feed.with_records(<[_]>::to_vec);
@@ -285,11 +242,20 @@ enum Wait {
     Shutdown,
 }
 
-/// Returns a function that opens buffers for calls in a feed.
-fn opened_in(feed: &Feed) -> impl Fn(LiveCall) -> Arc<CallBuffer> {
-    |call| {
-        feed.begin(call.effect_id);
-        feed.buffer(call)
+impl RunListener for Arc<Feed> {
+    fn open(&mut self, call: LiveCall) -> Arc<CallBuffer> {
+        self.begin(call.effect_id);
+        self.buffer(call)
+    }
+
+    fn show_calls(&mut self, changed: &[Arc<CallBuffer>], _after: Seq) {
+        if !changed.is_empty() {
+            self.grown();
+        }
+    }
+
+    fn show_record(&mut self, record: Arc<Record>) {
+        self.publish(&mut vec![record]);
     }
 }
 

@@ -13,7 +13,7 @@ use super::{ResumeError, ResumedBy, Runs};
 use crate::run_handle::RunHandle;
 
 /// How often to check whether a run is free.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// A run that is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl HeldRun {
 
     /// Waits 200 milliseconds, until the next look.
     pub async fn pause(&self) {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_EVERY).await;
     }
 }
 

@@ -5,10 +5,10 @@ use neuraxis_ports::{RunSummary, StoreError};
 use tokio::time::sleep;
 
 use super::Runs;
-use super::attach::LOOK_EVERY;
 use super::resume::ResumeError;
 use super::slot::Reachability;
 use crate::result::{self, OrchestratorResult};
+use crate::store_follower::LOOK_EVERY;
 
 impl Runs {
     /// Waits for a run to end, or to wait for an answer from outside, and returns its result, whichever process drives

@@ -19,7 +19,7 @@ use crate::driver::{DriveState, Driver, LeftBecause};
 
 /// The pause before checking again whether a run is free. All runs of a dead worker are waited for at the same time,
 /// each with its own queries to the store.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// A resumed run that continues only while its next step is requested. When dropped, it is left as it is on record,
 /// free to be resumed immediately; outside of a runtime, once its lease has expired.
@@ -73,7 +73,7 @@ impl Runs {
             match self.prepare(run_id, Vec::new(), ResumedBy::Engine).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                     let paused = async |_: &HeldRun| {
-                        sleep(LOOK_EVERY).await;
+                        sleep(CHECK_EVERY).await;
                         Ok::<_, ResumeError>(())
                     };
                     let store = self.parts.store.as_ref();

@@ -5,22 +5,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use neuraxis_core::{Record, RunId, Seq};
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::StoreError;
 
 use super::Sessions;
-
-/// How often the store is asked for new records.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+use crate::live::RunListener;
+use crate::store_follower::{Expected, StoreFollower};
 
 /// A run that is being followed.
 #[derive(Debug)]
 pub struct FollowedRun {
-    store: Arc<dyn SessionStore>,
-    run: RunId,
-    last: Seq,
+    follower: StoreFollower,
     ready: VecDeque<Arc<Record>>,
     is_over: bool,
 }
@@ -32,9 +28,7 @@ impl Sessions {
     #[must_use]
     pub fn follow(&self, run: RunId, after: Seq) -> FollowedRun {
         FollowedRun {
-            store: Arc::clone(&self.store),
-            run,
-            last: after,
+            follower: StoreFollower::new(&self.store, run, after),
             ready: VecDeque::new(),
             is_over: false,
         }
@@ -55,32 +49,32 @@ impl FollowedRun {
     pub async fn next(&mut self) -> Result<Option<Arc<Record>>, StoreError> {
         loop {
             if let Some(record) = self.ready.pop_front() {
-                self.last = record.seq;
-                self.is_over = record.ends_the_run();
                 return Ok(Some(record));
             }
             if self.is_over {
                 return Ok(None);
             }
-            self.ready
-                .extend(self.store.records(self.run, self.last).await?);
-            if !self.ready.is_empty() {
-                continue;
+            while !self.follower.is_due() {
+                self.follower.wait(&mut self.ready).await;
             }
-            let run = self.store.run(self.run).await?;
-            // The caller already has the last record, so no other one follows.
-            if run.ended_at.is_some() && run.records <= self.last.0 {
-                return Ok(None);
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
+            let expected = self.follower.look(&mut self.ready).await?;
+            self.is_over = expected == Expected::Nothing;
         }
+    }
+}
+
+impl RunListener for VecDeque<Arc<Record>> {
+    fn show_record(&mut self, record: Arc<Record>) {
+        self.push_back(record);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use neuraxis_memory::MemoryStore;
-    use neuraxis_ports::{RunLog as _, Session, SessionIndex};
+    use std::time::Duration;
+
+    use neuraxis_ports::{RunLog as _, Session, SessionIndex, SessionStore};
     use neuraxis_testkit::{CountingIds, RunLog, START, reply};
 
     use super::*;
