@@ -47,7 +47,7 @@ use crate::run_handle::RunHandle;
 use crate::runs::{RunSlot, is_first_step};
 use active_time::ActiveTime;
 use alarm::Alarm;
-pub(crate) use begin::ReadyRun;
+pub(crate) use begin::{Beginning, ReadyRun};
 use interrupts::Interrupts;
 use journal::Journal;
 use loading::Loading;

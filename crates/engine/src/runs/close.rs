@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::fork::waits_for_an_answer;
 use super::govern::spent;
 use super::slot::Claim;
+use super::start::Base;
 use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
@@ -255,7 +256,7 @@ impl Runs {
         spec.root.limits = self.within_day(session, &spec, limits, Spent::NONE).await?;
         let request = UserRequest::new(session.clone(), String::new());
         // Boxed because a starting run may resume another.
-        let launched = self.launch(Arc::new(spec), &request, None);
+        let launched = self.launch(Base::Leased, Arc::new(spec), &request, None);
         Box::pin(launched).await.map(Some)
     }
 }

@@ -13,6 +13,7 @@ use neuraxis_ports::{RequestContext, StoreError};
 
 use super::Runs;
 use super::restored::restored_context;
+use super::start::Base;
 use crate::answer::AnswerSchema;
 use crate::client_input::ClientInput;
 use crate::error_kind::words_of_store;
@@ -201,7 +202,10 @@ impl Runs {
         carry_over_tools(&mut spec.root, &earlier, &seed);
         let session = request.session_id.clone();
         self.add_session(&request, seed, title).await?;
-        match self.launch(Arc::new(spec), &request, None).await {
+        match self
+            .launch(Base::Leased, Arc::new(spec), &request, None)
+            .await
+        {
             Ok(handle) => Ok(handle),
             Err(error) => {
                 // The caller does not know of this session yet. If deleting it fails, what remains is a conversation

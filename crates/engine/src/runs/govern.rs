@@ -29,14 +29,6 @@ struct RequestFacts<'a> {
     day: Spent,
 }
 
-/// A request that may begin a run.
-#[derive(Debug)]
-pub(crate) struct Governed {
-    pub(crate) decision: Arc<Decision>,
-    /// The session to create with the run, if it does not exist.
-    pub(crate) new_session: Option<Session>,
-}
-
 impl Runs {
     /// Decides what a request may do, without running it. The content of its conversation and earlier usage are not
     /// taken into account.
@@ -102,30 +94,22 @@ impl Runs {
         })
     }
 
-    /// Decides about a request, and sets the session's owner as the owner of the request.
-    pub(crate) async fn govern(&self, request: &mut UserRequest) -> Result<Governed, RequestError> {
+    /// Returns the session of a request, if it exists and the request may enter it, and sets the session's owner as the
+    /// owner of the request.
+    pub(super) async fn enter_session(
+        &self,
+        request: &mut UserRequest,
+    ) -> Result<Option<Session>, RequestError> {
         let session = match self.parts.store.session(&request.session_id).await {
-            Ok(session) => Some(session),
-            Err(StoreError::NoSuchSession(_)) => None,
+            Ok(session) => session,
+            Err(StoreError::NoSuchSession(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if let Some(session) = &session {
-            owner::enter(request, session)?;
-            self.check_unaltered(&session.id).await?;
-        }
-        let decision = self.decision(request, session.as_ref()).await?;
-        let new_session = match session {
-            Some(session) => {
-                let context = std::mem::take(&mut request.context);
-                request.context = context.owned_by(session.owner);
-                None
-            }
-            None => Some(self.new_session_for(request)?),
-        };
-        Ok(Governed {
-            decision,
-            new_session,
-        })
+        owner::enter(request, &session)?;
+        self.check_unaltered(&session.id).await?;
+        let context = std::mem::take(&mut request.context);
+        request.context = context.owned_by(session.owner.clone());
+        Ok(Some(session))
     }
 
     /// Refuses a session that was altered.

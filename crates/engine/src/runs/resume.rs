@@ -253,7 +253,10 @@ impl Runs {
         // Panics before the run is leased: outside of a runtime nothing could drive it.
         let _ = Handle::current();
         match self.prepare(run_id, answers, resumed_by).await? {
-            Prepared::Ready(run) => Ok(self.start_driving(run.slot, run.scope, run.ready).await?),
+            Prepared::Ready(run) => {
+                let begun = self.begin(run.slot, run.scope, run.ready);
+                Ok(self.start_driving(begun).await?)
+            }
             Prepared::Continues(handle) => Ok(handle),
         }
     }

@@ -2,6 +2,10 @@
 //!
 //! [`Claim`] is the place alone, which keeps the rest of this process away from the run. [`RunSlot`] is the place
 //! together with the right to write the run's records. Both are released when dropped.
+//!
+//! A claim becomes a slot by leasing, which completes even if the caller goes away meanwhile (`Leasing` in `claim`): by
+//! then the store may have begun the run. The slot is dropped then, and if the run turns out to be on record, its
+//! [`OrphanPolicy`] says whether it is ended or left to be resumed.
 
 mod claim;
 mod lease;

@@ -8,24 +8,55 @@ use std::sync::Arc;
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, standing_plan};
 use neuraxis_core::{
-    DataPolicy, Message, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript,
+    DataPolicy, Message, RunId, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript,
     offered_tools,
 };
-use neuraxis_ports::{Continuation, KeyedRequest, RunStart, Session, StoreError};
+use neuraxis_ports::{
+    Continuation, KeyedRequest, RequestContext, RunDispatcher, RunStart, Session, StoreError,
+};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::Runs;
-use super::govern::Governed;
-use super::slot::{Claim, RunSlot};
+use super::slot::{Claim, OrphanPolicy, RunSlot};
 use crate::client_input::ClientInput;
-use crate::driver::{Driver, ReadyRun, RunScope};
+use crate::driver::{Beginning, Driver, ReadyRun, RunScope};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::carry_over_tools;
 
 /// How often a session is looked up that comes and goes while a request waits, before an error is returned.
 const LOOKS: usize = 3;
+
+/// What a new run continues from, and so what is stored when it is leased.
+#[derive(Debug)]
+pub(super) enum Base {
+    /// Nothing: its session is created together with the run and the records of its first step. Nothing is read.
+    NewSession(Session),
+    /// What the session's last run left, as read before. The records of the first step are stored together with the
+    /// lease, and refused if another run came after that one.
+    LastRun { last: RunId, left: Continuation },
+    /// What the session holds once it is leased for the run, which is read then. The records follow.
+    Leased,
+}
+
+/// A run that has its driver, and whose first step's records are yet to be stored, unless they were when it was leased.
+pub(super) struct BegunRun {
+    beginning: Beginning,
+    session_id: SessionId,
+    trace: TraceContext,
+    /// How the run is left to other processes, if they drive runs.
+    hand_over: Option<HandOver>,
+}
+
+/// What leaving a run to other processes needs.
+struct HandOver {
+    dispatcher: Arc<dyn RunDispatcher>,
+    /// The values of the run's context, such as its place in a limit on runs in progress, must be kept until the run
+    /// ends, whichever process drives it.
+    context: RequestContext,
+    orphan_policy: OrphanPolicy,
+}
 
 impl Runs {
     /// Starts the run of a request and returns immediately. A request that repeats an earlier one under the same
@@ -69,162 +100,122 @@ impl Runs {
         mut request: UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
-        // A request that is refused on that assumption might not be refused in an existing session.
-        if !self.parts.known.may_have(&request.session_id)
-            && let Ok((session, spec)) = self.first_run(&request).await
-            && let Some(handle) = self
-                .launch_with_session(session, spec, &request, keyed.clone())
-                .await?
-        {
-            return Ok(handle);
-        }
-        for look in 1..=LOOKS {
-            let Governed {
-                decision,
-                new_session,
-            } = self.govern(&mut request).await?;
-            let spec = self.spec_of(&request, decision).await?;
-            let keyed = keyed.clone();
-            let launched = match new_session {
-                Some(session) => {
-                    self.launch_with_session(session, spec, &request, keyed)
-                        .await?
-                }
-                None if look < LOOKS => self.launch_after_last(spec, &request, keyed).await?,
-                None => Some(self.launch(spec, &request, keyed).await?),
+        // 0 is no look: the session is assumed to be new.
+        let mut look = usize::from(self.parts.known.may_have(&request.session_id));
+        // Why the request was refused on that assumption.
+        let mut refusal = None;
+        loop {
+            let session = match look {
+                0 => None,
+                _ => self.enter_session(&mut request).await?,
             };
-            if let Some(handle) = launched {
-                return Ok(handle);
+            if session.is_none()
+                && let Some(refusal) = refusal.take()
+            {
+                return Err(refusal);
+            }
+            let launched = match self.plan(&request, session.as_ref(), look).await {
+                Ok((base, spec)) => self.launch(base, spec, &request, keyed.clone()).await,
+                Err(error) if look == 0 => {
+                    // It might not be refused in an existing session. A failure of the store is no refusal.
+                    refusal = Some(error).filter(|error| !matches!(error, RequestError::Store(_)));
+                    look += 1;
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+            match launched {
+                // The session is not in the assumed state.
+                Err(RequestError::Store(
+                    StoreError::SessionExists(_) | StoreError::SessionChanged(_),
+                )) if look < LOOKS => {
+                    self.parts.known.note(&request.session_id);
+                    look += 1;
+                }
+                launched => return launched,
             }
         }
-        Err(StoreError::SessionExists(request.session_id).into())
     }
 
-    /// Describes the run with which a request creates a session, as governance allows it.
-    async fn first_run(
+    /// Describes the run of a request as governance allows it, and determines what it continues from.
+    async fn plan(
         &self,
         request: &UserRequest,
-    ) -> Result<(Session, Arc<RunSpec>), RequestError> {
-        let decision = self.decision(request, None).await?;
+        session: Option<&Session>,
+        look: usize,
+    ) -> Result<(Base, Arc<RunSpec>), RequestError> {
+        let decision = self.decision(request, session).await?;
         let spec = self.spec_of(request, decision).await?;
-        Ok((self.new_session_for(request)?, spec))
-    }
-
-    /// Starts a new run of an existing session together with the records of its first step, from what was read of the
-    /// session; `None` if the session has changed since.
-    async fn launch_after_last(
-        &self,
-        mut spec: Arc<RunSpec>,
-        request: &UserRequest,
-        keyed: Option<KeyedRequest>,
-    ) -> Result<Option<RunHandle>, RequestError> {
-        let session = &request.session_id;
-        let continuation = self.parts.store.continuation(session).await?;
-        let Some(last) = continuation.last_run else {
-            return self.launch(spec, request, keyed).await.map(Some);
+        let base = match session {
+            None => Base::NewSession(self.new_session_for(request)?),
+            Some(session) if look < LOOKS => {
+                let left = self.parts.store.continuation(&session.id).await?;
+                left.last_run
+                    .map_or(Base::Leased, |last| Base::LastRun { last, left })
+            }
+            Some(_) => Base::Leased,
         };
-        let mut start = RunStart::after(session.clone(), spec.run_id, last);
-        start.request = keyed;
-        let history = self
-            .continue_session(continuation, Arc::make_mut(&mut spec), request)
-            .await?;
-        self.launch_with_records(start, spec, history, request)
-            .await
+        Ok((base, spec))
     }
 
-    /// Leases a new run of an existing session, and starts it.
-    pub(crate) async fn launch(
+    /// Starts a new run. If its session is not as its base says, the error is [`StoreError::SessionExists`] or
+    /// [`StoreError::SessionChanged`], and nothing was stored.
+    pub(super) async fn launch(
         &self,
+        base: Base,
         mut spec: Arc<RunSpec>,
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
-        let mut start = RunStart::new(request.session_id.clone(), spec.run_id);
-        start.request = keyed;
-        let slot = self.claim(&spec)?.lease_for(start).await?;
-        let engine = &self.parts.engine;
-        let found = async {
-            let continuation = self.parts.store.continuation(&request.session_id).await?;
-            let history = self.continue_session(continuation, Arc::make_mut(&mut spec), request);
-            let history = history.await?;
-            // Check again: the store was asked since.
-            engine.check_open()?;
-            Ok::<_, RequestError>(history)
+        let (session, run_id) = (request.session_id.clone(), spec.run_id);
+        let (mut start, continuation) = match base {
+            Base::NewSession(new) => {
+                let nothing = Continuation::new(None, Transcript::default(), Carried::default());
+                (RunStart::in_new_session(new, run_id), Some(nothing))
+            }
+            Base::LastRun { last, left } => (RunStart::after(session, run_id, last), Some(left)),
+            Base::Leased => (RunStart::new(session, run_id), None),
         };
-        let history = match found.await {
-            Ok(history) => history,
-            Err(error) => {
-                let _ = slot.abandon().await;
-                return Err(error);
+        start.request = keyed;
+        let (slot, history, (scope, run)) = match continuation {
+            Some(continuation) => {
+                let spec_of_run = Arc::make_mut(&mut spec);
+                let history = self.continue_session(continuation, spec_of_run, request);
+                let history = history.await?;
+                let (scope, mut run) = self.first_step(spec, history.clone(), request);
+                start.records = run.storable();
+                let claim = self.claim(run_id)?;
+                let began = Instant::now();
+                let slot = claim.lease_for(start).await?;
+                run.store_time = Some(began.elapsed());
+                (slot, history, (scope, run))
+            }
+            None => {
+                let slot = self.claim(run_id)?.lease_for(start).await?;
+                let read = self.continue_leased(Arc::make_mut(&mut spec), request);
+                let history = match read.await {
+                    Ok(history) => history,
+                    Err(error) => {
+                        let _ = slot.abandon().await;
+                        return Err(error);
+                    }
+                };
+                let first = self.first_step(spec, history.clone(), request);
+                (slot, history, first)
             }
         };
-        let trace = engine.trace_of(spec.run_id, request.trace.clone());
-        Arc::make_mut(&mut spec).trace = trace;
-        let scope = scope_of(&spec, request);
-        engine.announce(spec.run_id, &history);
-        let run = ReadyRun::new(engine, spec, history);
-        Ok(self.start_driving(slot, scope, run).await?)
+        self.parts.engine.announce(run_id, &history);
+        let begun = self.begin(slot, scope, run);
+        Ok(self.start_driving(begun).await?)
     }
 
-    /// Creates a session together with a run and the records of its first step: there is no history, so nothing must be
-    /// read. `None` if the session exists.
-    async fn launch_with_session(
-        &self,
-        session: Session,
-        mut spec: Arc<RunSpec>,
-        request: &UserRequest,
-        keyed: Option<KeyedRequest>,
-    ) -> Result<Option<RunHandle>, RequestError> {
-        let client_taint = request.client_input.as_deref().map(ClientInput::taint);
-        carry(
-            Carried::default(),
-            Arc::make_mut(&mut spec),
-            false,
-            client_taint,
-        );
-        let mut start = RunStart::in_new_session(session, spec.run_id);
-        start.request = keyed;
-        let history = Transcript::default();
-        self.launch_with_records(start, spec, history, request)
-            .await
-    }
-
-    /// Starts a run together with the records of its first step; `None` if its session is not in the assumed state.
-    async fn launch_with_records(
-        &self,
-        mut start: RunStart,
-        mut spec: Arc<RunSpec>,
-        history: Transcript,
-        request: &UserRequest,
-    ) -> Result<Option<RunHandle>, RequestError> {
-        let engine = &self.parts.engine;
-        let trace = engine.trace_of(spec.run_id, request.trace.clone());
-        Arc::make_mut(&mut spec).trace = trace;
-        let scope = scope_of(&spec, request);
-        let claim = self.claim(&spec)?;
-        let mut run = ReadyRun::new(engine, spec, history.clone());
-        start.records = run.storable();
-        let began = Instant::now();
-        let slot = match claim.lease_for(start).await {
-            Err(StoreError::SessionExists(_)) => {
-                self.parts.known.note(&request.session_id);
-                return Ok(None);
-            }
-            Err(StoreError::SessionChanged(_)) => return Ok(None),
-            leased => leased?,
-        };
-        run.store_time = Some(began.elapsed());
-        engine.announce(scope.run_id, &history);
-        Ok(Some(self.start_driving(slot, scope, run).await?))
-    }
-
-    fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
+    fn claim(&self, run: RunId) -> Result<Claim, RequestError> {
         // Outside of a runtime nothing could drive the run, and it would keep its session busy.
         let _ = Handle::current();
         // Check again: the store and the models may have taken a long time since the request came.
         self.parts.engine.check_open()?;
         // A newly generated id belongs to no other run.
-        Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
+        Claim::take(&self.parts, run).ok_or(RequestError::ShuttingDown)
     }
 
     /// Makes a new run continue where its session's last run ended, and returns the messages that it continues from.
@@ -247,68 +238,74 @@ impl Runs {
         Ok(history)
     }
 
-    /// Starts driving a run in a separate task: the only way in which a run of a session comes to be driven.
-    pub(super) fn start_driving(
+    /// Like [`continue_session`](Self::continue_session), in a session that is leased for the run: reads what it holds.
+    async fn continue_leased(
         &self,
-        slot: RunSlot,
-        scope: RunScope,
-        run: ReadyRun,
-    ) -> impl Future<Output = Result<RunHandle, StoreError>> + Send {
+        spec: &mut RunSpec,
+        request: &UserRequest,
+    ) -> Result<Transcript, RequestError> {
+        let continuation = self.parts.store.continuation(&request.session_id).await?;
+        let history = self.continue_session(continuation, spec, request).await?;
+        // Check again: the store was asked since.
+        self.parts.engine.check_open()?;
+        Ok(history)
+    }
+
+    /// Creates the first step of a run, of which nothing is stored yet.
+    fn first_step(
+        &self,
+        mut spec: Arc<RunSpec>,
+        history: Transcript,
+        request: &UserRequest,
+    ) -> (RunScope, ReadyRun) {
+        let engine = &self.parts.engine;
+        let trace = engine.trace_of(spec.run_id, request.trace.clone());
+        Arc::make_mut(&mut spec).trace = trace;
+        let scope = scope_of(&spec, request);
+        (scope, ReadyRun::new(engine, spec, history))
+    }
+
+    /// Creates the driver and the handle of a run.
+    pub(super) fn begin(&self, slot: RunSlot, scope: RunScope, run: ReadyRun) -> BegunRun {
         self.parts.known.note(slot.session());
+        let trace = scope.trace.clone();
+        // A run with an incomplete log could not be resumed.
         let is_whole = run.policy == DataPolicy::ALL;
-        let orphan_policy = slot.orphan_policy();
-        // The values of a run's context, such as its place in a limit on runs in progress, must be kept until the run
-        // ends, whichever process drives it.
-        let handed_over = self.parts.dispatcher.as_ref();
-        let handed_over = handed_over.map(|dispatcher| (dispatcher, scope.request.clone()));
-        let begun = self.begin(slot, scope, run);
-        async move {
-            let (driver, first, handle) = begun.await?;
-            // A run that ends as it begins leaves nothing to drive, and one with an incomplete log could not be
-            // resumed.
-            if let Some((dispatcher, context)) = handed_over
-                && !first.status.is_ended()
-                && is_whole
-            {
-                let runs = self.with_context(context);
-                return Ok(runs
-                    .hand_over(dispatcher, driver, handle, orphan_policy)
-                    .await);
-            }
-            driver.show(&handle);
-            let task = self.parts.engine.tasks.spawn(driver.drive(first));
-            self.parts
-                .active
-                .note_task(handle.run_id(), task.abort_handle());
-            Ok(handle)
+        let dispatcher = self.parts.dispatcher.as_ref().filter(|_| is_whole);
+        BegunRun {
+            session_id: slot.session().clone(),
+            trace: trace.unwrap_or_else(|| TraceContext::of_run(scope.run_id)),
+            hand_over: dispatcher.map(|dispatcher| HandOver {
+                dispatcher: Arc::clone(dispatcher),
+                context: scope.request.clone(),
+                orphan_policy: slot.orphan_policy(),
+            }),
+            beginning: Driver::begin(Arc::clone(&self.parts.engine), scope, Some(slot), run),
         }
     }
 
-    /// Creates the driver and the handle of a run, and stores the records of its first step.
-    ///
-    /// Neither this nor [`start_driving`](Self::start_driving) is an `async fn`, which would reserve space for a run's
-    /// initial state, twice, for as long as the run begins.
-    pub(super) fn begin(
-        &self,
-        slot: RunSlot,
-        scope: RunScope,
-        run: ReadyRun,
-    ) -> impl Future<Output = Result<(Box<Driver>, Step, RunHandle), StoreError>> + Send + use<>
-    {
-        let engine = Arc::clone(&self.parts.engine);
-        let (session_id, trace) = (slot.session().clone(), scope.trace.clone());
-        let trace = trace.unwrap_or_else(|| TraceContext::of_run(scope.run_id));
-        let begun = Driver::begin(engine, scope, Some(slot), run);
-        async move {
-            let (driver, first, link) = begun.persist_first_step().await?;
-            let handle = RunHandle {
-                link,
-                session_id,
-                trace,
-                is_repeat: false,
-            };
-            Ok((driver, first, handle))
+    /// Starts driving a run in a separate task: the only way in which a run of a session comes to be driven.
+    pub(super) async fn start_driving(&self, mut begun: BegunRun) -> Result<RunHandle, StoreError> {
+        let hand_over = begun.hand_over.take();
+        let (driver, first, handle) = begun.persist_first_step().await?;
+        // A run that ends as it begins leaves nothing to drive.
+        if let Some(HandOver {
+            dispatcher,
+            context,
+            orphan_policy,
+        }) = hand_over.filter(|_| !first.status.is_ended())
+        {
+            let runs = self.with_context(context);
+            return Ok(runs
+                .hand_over(&dispatcher, driver, handle, orphan_policy)
+                .await);
         }
+        driver.show(&handle);
+        let task = self.parts.engine.tasks.spawn(driver.drive(first));
+        self.parts
+            .active
+            .note_task(handle.run_id(), task.abort_handle());
+        Ok(handle)
     }
 
     /// Lets a run whose agent searches its tools continue with the tools that the session's last run ended with, and
@@ -337,6 +334,22 @@ impl Runs {
         };
         carry_over_tools(&mut spec.root, &earlier, history);
         Ok(())
+    }
+}
+
+impl BegunRun {
+    /// Stores the records of the first step, unless they are stored.
+    pub(super) async fn persist_first_step(
+        self,
+    ) -> Result<(Box<Driver>, Step, RunHandle), StoreError> {
+        let (driver, first, link) = self.beginning.persist_first_step().await?;
+        let handle = RunHandle {
+            link,
+            session_id: self.session_id,
+            trace: self.trace,
+            is_repeat: false,
+        };
+        Ok((driver, first, handle))
     }
 }
 

@@ -85,7 +85,8 @@ impl Runs {
         let Prepared::Ready(run) = prepared else {
             return Err(ResumeError::Ended(run_id));
         };
-        let (driver, step, handle) = self.begin(run.slot, run.scope, run.ready).await?;
+        let begun = self.begin(run.slot, run.scope, run.ready);
+        let (driver, step, handle) = begun.persist_first_step().await?;
         // Inputs posted in this process reach it immediately.
         driver.show(&handle);
         Ok(SteppedRun {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{BudgetKind, FinishReason, PlanName, RunStatus};
+use neuraxis_core::{BudgetKind, FinishReason, Mode, PlanName, RunStatus};
 use neuraxis_engine::{Orchestrator, RequestError, UserRequest, UuidV7};
 use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::{Fault, ScriptedModel, StoreOperation, reply};
@@ -160,6 +160,33 @@ async fn a_request_in_an_existing_session_is_decided_again_with_its_usage_and_hi
         answered.reply, "fine",
         "the conversation says what is meant"
     );
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_in_a_new_session_is_decided_about_once() {
+    let store = failing_store();
+    let here = process(&store, "plans.team.day = { max_tokens = 15 }\n");
+    let mut request = request("go").mode(Mode::new("unheard_of"));
+    request.plan = Some(PlanName::new("team"));
+    let refused = here.handle(request).await;
+    assert!(
+        matches!(refused, Err(RequestError::Policy(_))),
+        "{refused:?}"
+    );
+    let asked = [StoreOperation::UsageSince, StoreOperation::Session];
+    assert_eq!(store.calls(), asked);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_while_a_new_session_is_decided_about_is_asked_again() {
+    let store = failing_store();
+    let here = process(&store, "plans.team.day = { max_tokens = 15 }\n");
+    let busy = StoreError::Unavailable("busy".to_owned());
+    store.fail_next(StoreOperation::UsageSince, Fault::Refuse(busy));
+    let mut request = request("go");
+    request.plan = Some(PlanName::new("team"));
+    let result = here.handle(request).await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
 }
 
 #[tokio::test]
