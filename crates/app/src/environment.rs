@@ -76,11 +76,7 @@ impl Environment {
             false => (Some(home), None),
         };
         let data_dir = absolute(user.data_dir().join(FOLDER));
-        // A home folder that does not exist is not created: the user may have none, or it is not mounted.
-        let is_homeless =
-            |folder: &Path| folder.starts_with(user.home_dir()) && is_missing(user.home_dir());
-        let is_closed = |folder: &Path| is_read_only(folder) || is_homeless(folder);
-        let data_folder_access = match data_dir.as_deref().is_some_and(is_closed) {
+        let data_folder_access = match data_dir.as_deref().is_some_and(is_read_only) {
             true => DataFolderAccess::ReadOnly,
             false => DataFolderAccess::Writable,
         };
@@ -98,7 +94,7 @@ impl Environment {
             home_dir,
             config_dir,
             data_dir,
-            state_dir: absolute(state_dir.join(FOLDER)).filter(|folder| !is_homeless(folder)),
+            state_dir: absolute(state_dir.join(FOLDER)),
             ..Self::default()
         }
     }
@@ -225,12 +221,6 @@ impl Environment {
     }
 }
 
-/// Returns whether a folder does not exist.
-fn is_missing(folder: &Path) -> bool {
-    let found = folder.metadata();
-    found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-}
-
 /// Returns whether this process may not even find out whether a folder exists.
 fn is_locked(folder: &Path) -> bool {
     // Checks something inside the folder, so that a folder that cannot be entered is also detected.
@@ -345,22 +335,6 @@ mod tests {
         assert_eq!(usual.home_dir(), Some(folder.path()));
         assert!(usual.data_dir().is_some() && usual.chat_history().is_some());
         assert_eq!(usual.relative_home(), None);
-    }
-
-    #[test]
-    fn a_home_that_does_not_exist_is_not_created() {
-        let folder = tempfile::tempdir().unwrap();
-        let environment = Environment::of_user(&User {
-            home: folder.path().join("me"),
-            config: None,
-        });
-        assert!(environment.is_data_read_only());
-        assert_eq!(environment.chat_history(), None);
-        let there = Environment::of_user(&User {
-            home: folder.path().to_owned(),
-            config: None,
-        });
-        assert!(!there.is_data_read_only());
     }
 
     #[test]
