@@ -87,7 +87,8 @@ async fn resume_with_defect(orchestrator: &Orchestrator, run: RunId) -> RunHandl
     };
     run.ready.tree = broken(&run.ready.tree);
     run.ready.first.wake_at = Some(SECOND);
-    let driven = runs.start_driving(run.slot, run.scope, run.ready).await;
+    let begun = runs.begin(run.slot, run.scope, run.ready);
+    let driven = runs.start_driving(begun).await;
     driven.unwrap()
 }
 
