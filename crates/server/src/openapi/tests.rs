@@ -124,7 +124,13 @@ async fn operation_ids_are_unique_and_every_path_parameter_is_described() {
 #[tokio::test]
 async fn public_routes_document_no_key_errors() {
     let document = read().await;
-    for (path, needs_key) in [("/healthz", false), ("/readyz", false), ("/metrics", true)] {
+    for (path, needs_key) in [
+        ("/healthz", false),
+        ("/readyz", false),
+        ("/openapi.json", false),
+        ("/errors/{name}", false),
+        ("/metrics", true),
+    ] {
         let responses = &document["paths"][path]["get"]["responses"];
         for status in ["401", "429"] {
             assert_eq!(responses[status].is_object(), needs_key, "{path}: {status}");
