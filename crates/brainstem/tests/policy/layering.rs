@@ -54,11 +54,13 @@ fn modes_are_listed_the_strictest_first_whatever_their_names() {
     let all = |policy: &Policy| names(&policy.modes().cloned().collect::<Vec<_>>());
     let built_in = ["conservative", "moderate", "exploratory"];
     assert_eq!(all(&Policy::built_in()), built_in);
-    // `aloof` denies everything, since it sets no answer; `zealous` allows everything.
+    // `aloof` asks about what it does not deny; `zealous` allows everything.
     let policy = layered(
         "
         [modes.aloof]
         after_untrusted = 'deny'
+        [modes.aloof.tools]
+        read_only = 'ask'
         [modes.zealous]
         after_untrusted = 'allow'
         [modes.zealous.tools]
