@@ -73,7 +73,7 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
 const ID: usize = 36;
 const END_OF_ID: usize = 12;
 
-/// What separates columns.
+/// The gap between columns.
 const GAP: &str = "  ";
 
 /// The minimum number of columns for the text that says what an item is about.

@@ -146,7 +146,7 @@ pub(crate) struct AgentTexts {
     pub(crate) note_shortened: fn(kept: usize, all: usize) -> String,
 }
 
-/// What replaces results.
+/// Texts in place of results that are not kept, shortened or lost.
 pub(crate) struct ResultTexts {
     /// Later history keeps nothing of it.
     pub(crate) not_kept: &'static str,

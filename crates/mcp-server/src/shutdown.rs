@@ -17,7 +17,8 @@ pub(crate) struct ShutdownBudget {
     pub(crate) work: Duration,
 }
 
-/// The limits of this crate.
+/// The limits of this crate. `neuraxis mcp serve` waits longer for its server than the last answers may take, and what it
+/// does not wait for is left to the next process.
 pub(crate) const SHUTDOWN: ShutdownBudget = ShutdownBudget {
     last_answers: Duration::from_secs(3),
     recording: Duration::from_secs(5),

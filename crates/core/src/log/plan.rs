@@ -28,7 +28,7 @@ pub(crate) struct Plan {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "PlanStep"))]
 struct Step {
-    /// What to do.
+    /// The work of this step, in the model's words.
     step: String,
     /// Whether it is done.
     status: Status,

@@ -194,9 +194,9 @@ struct Resumable {
 
 /// What its records say about resuming a run.
 enum Found {
-    /// It can continue.
+    /// The run continues with this state.
     Resumable(Box<Resumable>),
-    /// It never can.
+    /// No later attempt can resume the run either.
     Unresumable(Unresumable),
 }
 

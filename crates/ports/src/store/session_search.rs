@@ -37,7 +37,7 @@ pub struct SessionsFound {
 /// Whether the user's message of a run contains a text, as far as the summary of its log shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageMatch {
-    /// It does.
+    /// The message contains the text.
     Found,
     /// It does not, or a data policy kept it out of the log.
     Absent,

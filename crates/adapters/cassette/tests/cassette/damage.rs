@@ -92,9 +92,11 @@ async fn a_file_that_is_no_cassette_is_recognized() {
         );
     }
     assert!(matches!(
-        fails(&cassette_file, b"\xff\xfe"),
+        fails(&cassette_file, b"\x80\x81"),
         CassetteError::NotACassette { .. }
     ));
+    let utf_16 = fails(&cassette_file, b"\xff\xfe{\0").to_string();
+    assert!(utf_16.contains("UTF-16"), "{utf_16}");
 }
 
 #[tokio::test]

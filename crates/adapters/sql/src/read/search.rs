@@ -129,7 +129,7 @@ async fn matching(
 }
 
 /// Returns the runs, given by their keys, whose messages contain the text, by their first records. One that cannot be
-/// read contains nothing: whoever verifies the session is told.
+/// read contains nothing: verifying its session reports it.
 async fn in_messages(
     link: &mut Link,
     search: &SessionSearch,

@@ -28,3 +28,32 @@ fn check(file: &InstructionFile) -> Check {
         .fix("read it; `neuraxis trust add` trusts it"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::ContentHash;
+
+    use super::*;
+
+    #[test]
+    fn only_instructions_that_are_ignored_unexpectedly_are_warnings() {
+        let file = |trust, fault: Option<&str>| InstructionFile {
+            path: "/project/AGENTS.md".into(),
+            within: "AGENTS.md".into(),
+            text: String::new(),
+            content: ContentHash::of(b""),
+            trust,
+            fault: fault.map(str::to_owned),
+        };
+        for (trust, fault, outcome) in [
+            (Trust::Trusted, None, Outcome::Ok),
+            (Trust::Refused, None, Outcome::Ok),
+            (Trust::Unknown, None, Outcome::Warning),
+            (Trust::Trusted, Some("it is in UTF-16"), Outcome::Warning),
+        ] {
+            let check = check(&file(trust, fault));
+            assert_eq!(check.outcome, outcome, "{check:?}");
+            assert_eq!(check.fix.is_some(), outcome == Outcome::Warning);
+        }
+    }
+}
