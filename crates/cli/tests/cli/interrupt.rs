@@ -63,9 +63,7 @@ fn interrupted_run(signal: Signal, expected: i32, word: &str) -> Option<Vec<Valu
     let (mut child, mut stdout) = start(&mut machine.command(question));
     let mut lines = String::new();
     // A reader that falls behind is not sent the start of a tool whose result it already has: then the run ends first.
-    while !lines.contains("\"type\":\"tool_start\"")
-        && stdout.read_line(&mut lines).unwrap() > 0
-    {}
+    while !lines.contains("\"type\":\"tool_start\"") && stdout.read_line(&mut lines).unwrap() > 0 {}
     send(&child, signal);
     stdout.read_to_string(&mut lines).unwrap();
     let stderr = stderr(&mut child);

@@ -31,29 +31,27 @@ fn check(file: &InstructionFile) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use neuraxis::core::ContentHash;
+    use std::fs;
 
     use super::*;
 
     #[test]
-    fn only_instructions_that_are_ignored_unexpectedly_are_warnings() {
-        let file = |trust, fault: Option<&str>| InstructionFile {
-            path: "/project/AGENTS.md".into(),
-            within: "AGENTS.md".into(),
-            text: String::new(),
-            content: ContentHash::of(b""),
-            trust,
-            fault: fault.map(str::to_owned),
-        };
-        for (trust, fault, outcome) in [
-            (Trust::Trusted, None, Outcome::Ok),
-            (Trust::Refused, None, Outcome::Ok),
-            (Trust::Unknown, None, Outcome::Warning),
-            (Trust::Trusted, Some("it is in UTF-16"), Outcome::Warning),
+    fn instructions_that_are_ignored_are_warnings_with_a_fix() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path());
+        assert_eq!(checks(&environment), []);
+        for (content, expected) in [
+            (&b"Be brief."[..], "is not trusted and is ignored"),
+            (&b"\xff\xfeB\0"[..], "is ignored: "),
         ] {
-            let check = check(&file(trust, fault));
-            assert_eq!(check.outcome, outcome, "{check:?}");
-            assert_eq!(check.fix.is_some(), outcome == Outcome::Warning);
+            fs::write(folder.path().join("AGENTS.md"), content).unwrap();
+            let found = checks(&environment);
+            assert_eq!(found.len(), 1, "{found:?}");
+            for check in found {
+                assert_eq!(check.outcome, Outcome::Warning);
+                assert!(check.detail.contains(expected), "{check:?}");
+                assert!(check.fix.is_some());
+            }
         }
     }
 }
