@@ -453,7 +453,7 @@ async fn a_run_with_an_incomplete_log_does_not_wait_for_a_registered_client_tool
     let results = results(&world.records_of(&ran).await);
     assert_eq!(results[0].failure, Some(ToolFailure::NotEnabled));
     let told = results[0].value.as_str();
-    assert!(told.contains("the data policy keeps"), "{told}");
+    assert!(told.contains("the data policy does not store"), "{told}");
 
     let world = World::with("", later(0), |builder| builder.client_tool(pick()));
     let ran = world.calls(Mode::MODERATE, &[("pick", "{}")]).await;

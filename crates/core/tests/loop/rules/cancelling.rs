@@ -119,7 +119,10 @@ fn a_limit_outside_the_loop_ends_the_run_like_any_limit() {
     let mut silent = Script::start(spec());
     silent.send(full());
     let content = &silent.outcome().content;
-    assert!(content.contains("what a run may record"), "{content}");
+    assert!(
+        content.contains("the size limit of the run's log"),
+        "{content}"
+    );
 }
 
 #[test]

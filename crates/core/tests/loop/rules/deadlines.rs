@@ -228,7 +228,7 @@ fn a_slow_last_answer_is_cut_off_at_the_hard_end() {
     run.reply(calls_to(&[READ])).allow();
     run.at(8_000).send(Input::TimePassed);
     run.at(10_000).send(Input::TimePassed);
-    insta::assert_snapshot!(run.outcome().content, @"I reached the time limit before I could give an answer.");
+    insta::assert_snapshot!(run.outcome().content, @"I reached the time limit before I could answer. Ask me to continue, or ask for less at once.");
     assert_valid(run.tree.messages());
 }
 

@@ -130,7 +130,7 @@ fn a_failing_model_escalates_to_the_larger_role_and_then_to_the_user() {
     run.fail_model_with(error(), 2, NextAttempt::None);
     assert_eq!(run.tree.status(), RunStatus::Done);
     assert_eq!(run.outcome().finish_reason, FinishReason::Clarify);
-    assert!(run.outcome().content.contains("tell me how to go on"));
+    assert!(run.outcome().content.contains("tell me how to continue"));
     assert_tells_messages(&run.records, &run.tree, 0);
     run.assert_replays();
 }
@@ -176,7 +176,7 @@ fn repeatedly_rejected_drafts_end_with_a_question_to_the_user() {
     assert_eq!(run.outcome().finish_reason, FinishReason::Clarify);
     let content = &run.outcome().content;
     assert!(
-        content.contains("Yellow.") && content.contains("tell me how to go on"),
+        content.contains("Yellow.") && content.contains("tell me how to continue"),
         "{content}"
     );
     assert!(

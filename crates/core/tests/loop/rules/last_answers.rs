@@ -157,7 +157,7 @@ fn after_two_useless_last_answers_the_text_so_far_is_the_answer() {
 fn without_any_text_a_sentence_names_the_limit() {
     let mut run = at_the_limit_without_text();
     run.reply(markup()).reply(calls_to(&[READ]));
-    insta::assert_snapshot!(run.outcome().content, @"I reached the maximum number of turns before I could give an answer.");
+    insta::assert_snapshot!(run.outcome().content, @"I reached the maximum number of turns before I could answer. Ask me to continue, or ask for less at once.");
     let last = run.tree.messages().last().unwrap();
     assert_eq!(last.text(), run.outcome().content);
 }

@@ -225,7 +225,7 @@ fn a_log_of_another_rules_version_is_not_replayed() {
     let line = run.records[0].to_json();
     let other = line.replace(r#""loop_version":4"#, r#""loop_version":99"#);
     let error = RunTree::restore(Transcript::default(), &[read_line(&other)]).unwrap_err();
-    assert_eq!(error, RestoreError::OtherVersion { found: 99, ours: 3 });
+    assert_eq!(error, RestoreError::OtherVersion { found: 99, ours: 4 });
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn an_unknown_name_adds_nothing_and_its_error_names_the_search_tool() {
     let mut run = Script::start(searching());
     run.reply(calls_to(&["reed_file"])).allow();
     assert_eq!(run.result(0).failure, Some(ToolFailure::UnknownTool));
-    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"unknown tool \"reed_file\"; the tools are: read_file, take_note; take_note finds others"}"#);
+    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"unknown tool \"reed_file\"; available tools: read_file, take_note; call take_note to find others"}"#);
     assert_eq!(sent(&run), [READ, NOTE]);
 }
 

@@ -60,7 +60,7 @@ fn a_call_in_doubt_that_policy_now_denies_is_not_repeated_and_reports_its_start(
     assert_eq!(result.failure, Some(ToolFailure::OutcomeUnknown));
     assert_eq!(result.effect_id, Some(run.started(0).effect_id));
     let told = run.tool_messages().concat();
-    assert!(told.contains("it is not made again: denied"), "{told}");
+    assert!(told.contains("it was not repeated: denied"), "{told}");
     run.assert_replays();
 }
 

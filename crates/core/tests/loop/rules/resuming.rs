@@ -76,7 +76,7 @@ fn an_irreversible_call_never_runs_twice_and_its_outcome_is_unknown() {
     assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
     assert_eq!(run.result(0).effect_id, Some(run.started(0).effect_id));
     assert_eq!(run.result(0).duration, None, "nobody knows how long it ran");
-    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"interrupted: its outcome is unknown, it may have taken effect; check before calling it again"}"#);
+    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"interrupted: its outcome is unknown, it may have taken effect; check before you call it again"}"#);
     assert_eq!(run.model_call().turn.0, 2, "the model is told and goes on");
     run.send_in_vain(late);
 }

@@ -351,13 +351,16 @@ fn a_truncated_filtered_or_refused_agent_answer_says_so_to_its_caller() {
     for (finish, note) in [
         (
             ReplyFinish::Length,
-            "the answer was cut off here, at the length limit",
+            "the answer was cut off here at the length limit",
         ),
         (
             ReplyFinish::ContentFilter,
             "the provider's content filter withheld the rest",
         ),
-        (ReplyFinish::Refused, "the agent refused: this is no answer"),
+        (
+            ReplyFinish::Refused,
+            "the agent refused; this is not an answer",
+        ),
     ] {
         let mut run = researched(researching(), &["a"]);
         run.reply_as(1, ended(says("I can"), finish));

@@ -15,7 +15,7 @@ fn call_unknown(run: &mut Script) {
 fn an_unknown_tool_gets_an_error_that_names_the_known_ones() {
     let mut run = Script::start(spec());
     call_unknown(&mut run);
-    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"unknown tool \"reed_file\"; the tools are: read_file, put_file, send_mail, pick_color, take_note, research"}"#);
+    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"unknown tool \"reed_file\"; available tools: read_file, put_file, send_mail, pick_color, take_note, research"}"#);
     assert_eq!(run.result(0).failure, Some(ToolFailure::UnknownTool));
     assert_eq!(run.model_call().turn.0, 2, "the model may try again");
 }
@@ -24,7 +24,7 @@ fn an_unknown_tool_gets_an_error_that_names_the_known_ones() {
 fn a_removed_tool_is_not_listed_as_available() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).vet([Vetting::Unknown]);
-    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"the tool read_file is not here now, or not as it was when it was offered"}"#);
+    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"the tool read_file was removed or changed after it was offered; continue without it"}"#);
     assert_eq!(run.result(0).failure, Some(ToolFailure::UnknownTool));
 }
 
