@@ -376,7 +376,7 @@ async fn repeated_failures_escalate_to_a_larger_role_and_then_to_the_user() {
     finished.assert_valid(RunStatus::Done);
     assert_eq!(finished.result.finish_reason, Some(FinishReason::Clarify));
     assert!(
-        finished.result.reply.contains("tell me how to go on"),
+        finished.result.reply.contains("tell me how to continue"),
         "{}",
         finished.result.reply
     );
