@@ -92,7 +92,7 @@ async fn a_value_of_the_wrong_type_is_refused_with_its_path_in_json_terms() {
         ),
         (
             json!({"messages": ["hi"]}),
-            "messages[0]: expected a message, not \"hi\"",
+            "messages[0]: expected a message, which is an object with the field role, not \"hi\"",
         ),
         (
             json!({"messages": [{"role": "user", "content": 5}]}),
