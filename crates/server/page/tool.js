@@ -170,8 +170,8 @@ export class ToolView {
     this.setState(ended ? "ill" : record.status === "done" ? "done" : isRefused ? "refused" : "error", ended || (isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words));
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
-      // The user's reason is already shown, with its author.
-      if (text !== this.denial) this.addNote(isRefused ? "refused" : "error", text);
+      // The user's decision is already shown, with its reason and author.
+      if (!this.isDenied) this.addNote(isRefused ? "refused" : "error", text);
       if (this.rule && !text.includes(this.rule.name)) this.addNote("", `Asked because of ${ruleOf(this.rule)}`);
     }
     if (record.signal?.type === "plan" && record.status === "done") appendVisible(fill(this.brief), record.value?.summary ?? "");
@@ -179,9 +179,8 @@ export class ToolView {
 
   /** Shows that a decision was made, or that none was made in time. */
   decided(record) {
-    const isDenied = record.decision === "deny";
-    if (isDenied) this.denial = record.reason ?? "denied";
-    this.addNote(isDenied ? "refused" : "", decisionOf(record));
+    this.isDenied = record.decision === "deny";
+    this.addNote(this.isDenied ? "refused" : "", decisionOf(record));
     this.setState("queued");
   }
 
