@@ -90,10 +90,7 @@ async fn a_probe_fails_on_a_full_disk_and_succeeds_once_there_is_space() {
     }
     for _ in 0..2 {
         let probed = store.probe().await;
-        assert!(
-            matches!(probed, Err(StoreError::Unavailable(_))),
-            "{probed:?}"
-        );
+        assert!(matches!(probed, Err(StoreError::Full(_))), "{probed:?}");
     }
     store.delete_session(&old.session).await.unwrap();
     store.probe().await.unwrap();
