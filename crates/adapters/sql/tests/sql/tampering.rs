@@ -223,20 +223,20 @@ async fn unauthorized_grants_and_forgotten_taint_are_detected() {
             "answers copied to another session",
             "UPDATE sessions SET carried = (SELECT carried FROM sessions WHERE key = 1) WHERE key = 2",
             1,
-            "no record of the session grants",
+            "no record of the session holds",
         ),
         (
             "an answer more than were given",
             "UPDATE sessions SET carried = json_insert(carried, '$.remembered.grants[#]', \
              json_set(carried, '$.remembered.grants[0].id', 3) -> '$.remembered.grants[0]') WHERE key = 1",
             0,
-            "no record of the session grants",
+            "no record of the session holds",
         ),
         (
             "an answer about another tool",
             "UPDATE sessions SET carried = replace(carried, 'write_file', 'run_command') WHERE key = 1",
             0,
-            "no record of the session grants",
+            "no record of the session holds",
         ),
         (
             "a removed answer",
