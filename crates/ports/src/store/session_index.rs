@@ -51,7 +51,8 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// Returns sessions of a list that contain a text, in the order of the list.
     ///
     /// Unlike [`summaries`](Self::summaries), a page may be short or empty although more follow, because a call examines
-    /// only as much as [`SearchExtent`] allows: it has reached the end only if [`SessionsFound::next`] is `None`.
+    /// only as much as [`SearchExtent`](super::SearchExtent) allows: it has reached the end only if
+    /// [`SessionsFound::next`] is `None`.
     ///
     /// # Errors
     ///
