@@ -77,7 +77,7 @@ mod tests {
         for message in [
             "store.url: there is no folder ~/data",
             "tools.root: \"~\" is not a folder",
-            "ca_file /work/~/ca.pem cannot be used",
+            "ca_file /project/~/ca.pem cannot be used",
         ] {
             assert!(names_tilde(message), "{message}");
         }

@@ -84,6 +84,12 @@ fn check(state: &ServerState, request: &Request) -> Result<(), Problem> {
 /// answer.
 fn foreign_origin(state: &ServerState, origins: &[&[u8]]) -> Problem {
     let page = match origins {
+        // No setting can name it.
+        [b"null"] => {
+            let detail = "the request comes from a web page without an origin, such as a local file or a sandboxed frame; \
+                          serve the page from a web server, and add its origin to [server] origins";
+            return Problem::new(&FOREIGN_ORIGIN, detail);
+        }
         [origin] => clip(&origin.escape_ascii().to_string(), MAX_ERROR_CHARS),
         _ => "several origins".to_owned(),
     };
