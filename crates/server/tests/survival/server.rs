@@ -46,13 +46,20 @@ impl Server {
         self.listen(self.request("s", "go").body(body.to_string()))
     }
 
-    /// Returns what a run waits for, if its clients were notified of it.
+    /// Returns what a run waits for, once the server can tell: a run woken needlessly has no result while a worker looks
+    /// into its inbox, or until the lease of a worker killed at that expires.
     pub(crate) async fn pending(&self, run: RunId) -> Vec<serde_json::Value> {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let shown = http.get(format!("{}/api/v1/runs/{run}", self.url));
-        let shown: serde_json::Value = shown.send().await.unwrap().json().await.unwrap();
-        let pending = shown["result"]["pending"].as_array();
-        pending.unwrap_or_else(|| panic!("{shown}")).clone()
+        let mut pending = Vec::new();
+        until("the run's result says what it waits for", async || {
+            let shown = http.get(format!("{}/api/v1/runs/{run}", self.url));
+            let shown: serde_json::Value = shown.send().await.unwrap().json().await.unwrap();
+            let found = shown["result"]["pending"].as_array();
+            pending = found.cloned().unwrap_or_default();
+            found.is_some()
+        })
+        .await;
+        pending
     }
 
     /// Sends the result of the client tool that a run waits for.
