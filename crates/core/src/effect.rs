@@ -195,20 +195,16 @@ pub struct CallToVet {
 }
 
 /// A user's approval of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Approved {
     /// What the session should remember of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<GrantScope>,
     /// Who gave it, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The code it was given with: see [`ApprovalDecided::code`](crate::ApprovalDecided::code).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
     /// When its question expires, if the approval was accepted before that: see
     /// [`ApprovalDecided::given_before`](crate::ApprovalDecided::given_before).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_before: Option<Timestamp>,
 }
 

@@ -43,14 +43,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::{FinishReason, RunStatus};
 use crate::ids::{AgentId, CallIndex, InputId, Role, ToolCallId};
 use crate::input::{Input, Recheck, Stamp};
-use crate::json::is_default;
 use crate::record::Record;
 use crate::spec::RunSpec;
 use crate::texts::Texts;
@@ -79,9 +76,8 @@ pub struct Step {
 }
 
 /// A run: the root agent, its sub-agents, and everything needed to continue. Plain data.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunTree {
-    schema_version: u32,
     spec: Arc<RunSpec>,
     /// The root agent first; each agent comes after the one that started it.
     agents: Vec<Agent>,
@@ -89,7 +85,7 @@ pub struct RunTree {
 }
 
 /// The state of a run as a whole, independent of its individual agents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 struct RunState {
     status: RunStatus,
     counters: Counters,
@@ -100,19 +96,15 @@ struct RunState {
     /// How long an approval request stays open; `None` means indefinitely.
     approval_expires: Option<Duration>,
     /// The roles that are currently replaced, with their replacements.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     downgraded: BTreeMap<Role, Role>,
     /// The total weight of its records, in bytes.
     log_bytes: u64,
     warned_of_log: bool,
     /// Whether a warning about a reply without token counts was recorded.
-    #[serde(default, skip_serializing_if = "is_default")]
     warned_of_counts: bool,
     /// The version of the rules it follows: that of its log.
-    #[serde(default)]
     loop_version: u32,
     /// How often in a row it was resumed without making progress.
-    #[serde(default, skip_serializing_if = "is_default")]
     taken_up: u32,
 }
 
@@ -166,8 +158,6 @@ enum Next {
 }
 
 impl RunTree {
-    const SCHEMA_VERSION: u32 = 2;
-
     /// Applies an input and returns what follows from it.
     ///
     /// A duplicate, or an answer to a settled effect, changes nothing and gives a step without records.
@@ -335,5 +325,11 @@ impl RunTree {
 
     fn agent(&self, id: AgentId) -> Option<&Agent> {
         self.agents.get(place(id))
+    }
+
+    /// Puts the run into a state that only a defect could lead to, for tests of what drivers do then.
+    #[doc(hidden)]
+    pub fn lose_agents(&mut self) {
+        self.agents.clear();
     }
 }

@@ -12,10 +12,8 @@ mod tests;
 use std::mem;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
-use crate::json::{JsonText, is_default};
+use crate::json::JsonText;
 use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::outcome::Keep;
 use crate::profile::{Opening, Profile};
@@ -33,14 +31,13 @@ const INTERRUPTED: &str = "[interrupted]";
 
 /// One agent's conversation: its messages, the results and messages that are waiting to join them, and the text of its
 /// answers. Plain data; messages are shared, never copied.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conversation {
     /// System prompt, history, and everything since.
     transcript: Transcript,
     /// Whether the transcript begins with the system prompt of the agent's spec.
     has_prompt: bool,
     /// How many messages, counted from the first, precede the run, including the system prompt.
-    #[serde(default, skip_serializing_if = "is_default")]
     earlier: usize,
     /// How many messages, counted from the first, are in records. The record of the next model call begins after them.
     recorded: usize,
@@ -49,13 +46,10 @@ pub struct Conversation {
     /// How many calls of the last reply have no result yet.
     open_calls: u32,
     /// Results that have not joined yet, in call order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     results: Vec<(CallIndex, Arc<Message>)>,
     /// The results whose values later history does not keep, with the summaries that replace them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     summaries: Vec<(ToolCallId, String)>,
     /// Messages that arrived while the agent was at work and have not joined yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     steered: Vec<Arc<Message>>,
     /// The text of its answers so far, separated by blank lines.
     text: String,

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::batch::{Batch, Call, CallState};
 use super::budget::Spent;
 use super::context::{Gauge, TrimPlan};
@@ -18,7 +16,6 @@ use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
 use crate::input::CutReply;
-use crate::json::is_default;
 use crate::limits::AgentLimits;
 use crate::log::Conversation;
 use crate::message::Message;
@@ -30,7 +27,7 @@ use crate::tool::{ToolKind, ToolSpec};
 use crate::usage::RunUsage;
 
 /// One agent of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Agent {
     pub(super) id: AgentId,
     /// What started it, and how; `None` for the root agent.
@@ -40,7 +37,6 @@ pub(super) struct Agent {
     pub(super) conversation: Conversation,
     pub(super) gauge: Gauge,
     /// The context sizes, in tokens, that providers reported when a call did not fit, by the role that served the call.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) said_contexts: BTreeMap<Role, u64>,
     pub(super) turn: Turn,
     /// The number of turns that count toward the turn limit.
@@ -61,22 +57,18 @@ pub(super) struct Agent {
     /// How often it was reminded to call a tool.
     pub(super) reminders: u32,
     /// How often it was asked for another answer.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: u32,
     /// Whether a model was already called for it, not counting summaries.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_asked: bool,
     /// The tool choice of the next turn only (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
     /// Messages to the model after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
     /// Whether a warning said that the question of the run is too long for the model.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) warned_of_question: bool,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
     /// Whether the compaction that its spec orders was already considered.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_compacted: bool,
     /// How the loop ends with the current batch, if it does: with a question to the user, or a tool's result as the
     /// answer. While a hook examines a text: how the loop ends if the hook accepts it.
@@ -86,24 +78,20 @@ pub(super) struct Agent {
     /// The untrusted content that its conversation contains.
     pub(super) taint: Taint,
     /// The pages that its own tools and those of the agents below it read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sources: Vec<Source>,
     /// What the run's decision requests in addition to models, tools and limits; for the root agent only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) governed: Option<Box<GovernedRun>>,
     /// Its outcome, after it has ended.
     pub(super) answer: Option<Box<RunOutcome>>,
     /// The call that ended it and that call's error, if it stops at errors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stopped_by: Option<Box<str>>,
     /// The tools of its requests, if those are not all of its tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) offered: Option<Arc<[ToolSpec]>>,
     pub(super) phase: Phase,
 }
 
 /// What started an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parent {
     pub(super) agent: AgentId,
     pub(super) call: ToolCallId,
@@ -114,7 +102,7 @@ pub(super) struct Parent {
 }
 
 /// What an agent is doing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Phase {
     /// It waits to begin until other agents of the same call have ended.
     Queued,
@@ -131,7 +119,7 @@ pub(super) enum Phase {
 }
 
 /// A model call in progress.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct ModelCall {
     pub(super) effect_id: EffectId,
     pub(super) attempt: Attempt,
@@ -142,7 +130,7 @@ pub(super) struct ModelCall {
 }
 
 /// The purpose of a model call and what it may do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlannedCall {
     pub(super) purpose: Purpose,
     pub(super) role: Role,
@@ -153,31 +141,27 @@ pub(super) struct PlannedCall {
     /// What has already been tried to make the call succeed.
     pub(super) tried: Tried,
     /// The maximum number of reply tokens, if no more is left beside a conversation from which nothing may be removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reply_tokens: Option<u32>,
     /// The role that served the call when it did not fit, if it was not the call's own role. The known context size of
     /// that role bounds the reply of the next attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stand_in: Option<Role>,
     /// Whether it is the first model call of its agent; `None` until that is determined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_first: Option<bool>,
 }
 
 /// What has already been tried to make a model call succeed; each measure is used at most once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tried {
     /// The conversation was trimmed after the provider reported that it does not fit.
     pub(super) trimmed: bool,
     /// A shorter reply was requested after the provider reported that conversation and reply do not fit together.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) shortened: bool,
     /// The request was simplified after a reply that could not be parsed.
     pub(super) simplified: bool,
 }
 
 /// Which tools a model call's request contains.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OfferedTools {
     /// The tools of the agent's requests, and they may be called.
     Callable,
@@ -193,14 +177,13 @@ pub(super) enum OfferedTools {
 }
 
 /// A question to the embedder's hook.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Consulting {
     pub(super) effect_id: EffectId,
     pub(super) hook: Hook,
     /// The calls that wait to be processed, if the question is about them.
     pub(super) batch: Option<Batch>,
     /// The model call that waits to be made, if the question is about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) planned: Option<PlannedCall>,
 }
 

@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::agent::Agent;
 use super::batch::Batch;
 use super::{Next, RunState};
@@ -36,7 +34,7 @@ pub(super) struct AgentStep<'a> {
 }
 
 /// The counters of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
     /// The last record's number.
     pub(super) seq: Seq,

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::advised_call::AdvisedCall;
 use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
-use crate::json::{JsonText, is_default, without_fence};
+use crate::json::{JsonText, without_fence};
 use crate::message::Message;
 use crate::outcome::ToolFailure;
 use crate::profile::{Arguments, Parallel};
@@ -17,18 +15,17 @@ use crate::record::{ApprovalRequested, Origin, ToolCallStarted};
 use crate::tool::{ToolClass, ToolKind};
 
 /// The tool calls of one reply.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Batch {
     pub(super) content_index: ContentIndex,
     pub(super) calls: Vec<Call>,
     /// Whether the program's code wants a reply other than this one. The calls did not run, but this does not count as
     /// their failure.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: bool,
 }
 
 /// One tool call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) id: ToolCallId,
     pub(super) index: CallIndex,
@@ -39,21 +36,18 @@ pub(super) struct Call {
     /// A user's approval of exactly these arguments.
     pub(super) approved: Option<Box<Approved>>,
     /// What the program's hooks said about exactly these arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) advised: Option<Box<AdvisedCall>>,
     /// Whether governance found that its result will be untrusted content.
     pub(super) untrusted: bool,
     /// How far it was when the run was resumed, if it is being checked again because of that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<Before>,
     /// Its output up to when it was cut off; kept from the request to end the run until the call has its result.
-    #[serde(skip)]
     pub(super) printed: Option<String>,
     pub(super) state: CallState,
 }
 
 /// A call that began: its effect, its latest attempt, and what it may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Begun {
     pub(super) effect_id: EffectId,
     pub(super) attempt: Attempt,
@@ -61,7 +55,7 @@ pub(super) struct Begun {
 }
 
 /// How far a call was that is being checked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
     /// It was cleared to run, and had not begun.
     Ready { class: ToolClass },
@@ -79,7 +73,7 @@ impl Before {
 }
 
 /// The state of a tool call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum CallState {
     /// It has not been checked yet.
     New,
@@ -93,14 +87,9 @@ pub(super) enum CallState {
     /// It may run when it is its turn.
     Ready { class: ToolClass },
     /// It is running; a client's tool is run by the caller.
-    Running {
-        #[serde(flatten)]
-        begun: Begun,
-        kind: ToolKind,
-    },
+    Running { begun: Begun, kind: ToolKind },
     /// Its agents are working on it.
     Delegated {
-        #[serde(flatten)]
         begun: Begun,
         agents: Vec<AgentId>,
         /// The active time at which they were started.

@@ -1,8 +1,6 @@
 //! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it. Each agent reserves enough
 //! for one last answer and its one retry. Agents that work for the same agent each get a share of what it has left.
 
-use serde::{Deserialize, Serialize};
-
 use super::agent::Agent;
 use super::agent_step::{AgentStep, place};
 use super::context::Gauge;
@@ -27,7 +25,7 @@ const MAX_UNKNOWN_TURNS: u32 = 3;
 const REPLY_TOKENS: u64 = 1_024;
 
 /// What an agent used of its budget, including its sub-agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Spent {
     pub(super) tool_calls: u32,
     pub(super) tokens: u64,

@@ -10,8 +10,6 @@ mod units;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 pub use fitting::FittedRequest;
 pub(super) use gauge::Gauge;
 use thoughts::Thoughts;
@@ -26,7 +24,7 @@ use super::request_size::{FULL, definition_bytes};
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::ids::ToolCallId;
-use crate::json::{JsonText, is_default};
+use crate::json::JsonText;
 use crate::log::Cut;
 use crate::message::Message;
 use crate::profile::Compaction;
@@ -42,26 +40,22 @@ const AFTER_TRIMMING: u64 = 60;
 const MAX_FUTILE_COMPACTIONS: u32 = 2;
 
 /// What to remove from a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TrimPlan {
     /// Positions in the conversation, not counting the system prompt, oldest first.
     pub(super) removed: Vec<Span>,
     /// Results to replace with their summaries.
     pub(super) shortened: Vec<ToolCallId>,
     /// Positions, counted in the same way, of the messages that stay without their reasoning.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     without_reasoning: Vec<Span>,
     /// The estimated number of tokens that this saves.
     pub(super) tokens: u64,
     /// How many of these tokens are reasoning of messages that stay, which no summary replaces.
-    #[serde(default, skip_serializing_if = "is_default")]
     of_reasoning: u64,
     /// The number of tokens that must be saved.
-    #[serde(default)]
     to_save: u64,
     /// Whether everything stays if there is no summary to replace it, because the spec ordered a compaction of a
     /// conversation that fits.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) only_summed_up: bool,
 }
 

@@ -3,8 +3,6 @@
 //!
 //! A run whose decision asks for none of this has no [`GovernedRun`] and no overhead.
 
-use serde::{Deserialize, Serialize};
-
 use super::Next;
 use super::agent::Agent;
 use super::agent_step::{AgentStep, StepBuilder};
@@ -16,7 +14,7 @@ use crate::ids::Role;
 use crate::record::{Escalated, LimitReachedRecord, RecordBody};
 
 /// What a run's decision asks for, and its state so far.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct GovernedRun {
     /// The routing question, until it has been answered.
     pub(super) routing: Option<Routing>,

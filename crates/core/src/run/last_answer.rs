@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
 use super::agent_step::AgentStep;
@@ -33,7 +31,7 @@ const TOOL_CALL_MARKUP: [&str; 8] = [
 ];
 
 /// A limit that ends an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     Turns,
     Deadline,

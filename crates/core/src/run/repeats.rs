@@ -2,27 +2,24 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::agent_step::AgentStep;
 use super::batch::shown;
 use super::last_answer::Limit;
 use crate::error::InputError;
 use crate::finish::BudgetKind;
-use crate::json::{JsonText, is_default};
+use crate::json::JsonText;
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{PromptReason, RecordBody, Warning};
 use crate::spec::AgentSpec;
 
 /// A call and the number of consecutive turns that made it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Streak {
     name: Arc<str>,
     arguments: JsonText,
     turns: u32,
     /// Whether the reply was cut off in its arguments.
-    #[serde(default, skip_serializing_if = "is_default")]
     is_cut: bool,
 }
 

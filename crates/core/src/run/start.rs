@@ -69,7 +69,6 @@ impl RunTree {
         note_start(&mut step, &root, &spec, repairs);
         let first = immediate_reply.map_or(Next::Begin, |reply| reply.end(&mut root, &mut step));
         let mut run = Self {
-            schema_version: Self::SCHEMA_VERSION,
             spec,
             agents: vec![root],
             state: RunState {

@@ -115,33 +115,42 @@ fn effects(step: &Step) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Describes an agent's phase according to its state.
+/// Describes an agent's phase. It is not public, so it is read from the text for debugging, where the indentation says
+/// what a field belongs to.
 fn phase(tree: &RunTree, agent: AgentId) -> String {
-    let state: serde_json::Value = serde_json::to_value(tree).unwrap();
+    let text = format!("{tree:#?}");
     let agent = usize::try_from(agent.0).unwrap();
-    let phase = &state["agents"][agent]["phase"];
-    if let Some(name) = phase.as_str() {
-        return name.to_lowercase();
-    }
-    if let Some(call) = phase.get("Model") {
-        return format!("model ({})", call["planned"]["purpose"].as_str().unwrap());
-    }
-    if let Some(consulting) = phase.get("Consulting") {
-        return format!("consulting ({})", consulting["hook"].as_str().unwrap());
-    }
-    let calls = phase["Tools"]["calls"].as_array().unwrap().iter();
-    let states = calls.map(|call| {
-        let state = &call["state"];
-        let name = state
-            .as_object()
-            .and_then(|state| state.keys().next().cloned());
-        let name = name.or_else(|| state.as_str().map(str::to_owned)).unwrap();
-        let is_clients = state["Running"]["kind"] == "client";
-        if is_clients {
-            "running by the client".to_owned()
-        } else {
-            name.to_lowercase()
+    let phase = text.split("\n            phase: ").nth(agent + 1).unwrap();
+    let phase = phase.split("\n        },").next().unwrap();
+    let values = |indentation: usize, field: &str| {
+        let field = format!("\n{:indentation$}{field}: ", "");
+        let values = phase.split(&field).skip(1).map(str::to_owned);
+        values.collect::<Vec<_>>()
+    };
+    match name(phase).as_str() {
+        "model" => format!("model ({})", name(&values(24, "purpose")[0])),
+        "consulting" => format!("consulting ({})", name(&values(20, "hook")[0])),
+        "tools" => {
+            let states = values(28, "state").into_iter();
+            let states = states.map(|state| match state.contains("kind: Client,") {
+                true => "running by the client".to_owned(),
+                false => name(&state).replace('_', ""),
+            });
+            format!("tools ({})", states.collect::<Vec<_>>().join(", "))
         }
-    });
-    format!("tools ({})", states.collect::<Vec<_>>().join(", "))
+        other => other.to_owned(),
+    }
+}
+
+/// Returns the name that a value begins with, in snake case.
+fn name(value: &str) -> String {
+    let letters = value.chars().take_while(char::is_ascii_alphabetic);
+    let mut name = String::new();
+    for letter in letters {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
 }

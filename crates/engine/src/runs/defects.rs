@@ -15,7 +15,6 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::ResumeError;
 use super::recheck::{MAX_FUTILE_RESUMES, ResumedBy};
-use super::restored::tests::broken;
 use super::resume::Prepared;
 use crate::run_handle::{NoResult, RunHandle};
 use crate::{Orchestrator, UserRequest, UuidV7};
@@ -85,7 +84,7 @@ async fn resume_with_defect(orchestrator: &Orchestrator, run: RunId) -> RunHandl
     let Prepared::Ready(mut run) = prepared.unwrap() else {
         panic!("the run continues elsewhere");
     };
-    run.ready.tree = broken(&run.ready.tree);
+    run.ready.tree.lose_agents();
     run.ready.first.wake_at = Some(SECOND);
     let begun = runs.begin(run.slot, run.scope, run.ready);
     let driven = runs.start_driving(begun).await;

@@ -259,7 +259,7 @@ fn resumed(records: &[Arc<Record>], limits: Option<&Limits>, released: bool) -> 
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use neuraxis_core::Role;
     use neuraxis_memory::MemoryStore;
     use neuraxis_ports::{RunLog as _, SessionIndex as _};
@@ -267,13 +267,6 @@ pub(super) mod tests {
 
     use super::*;
     use crate::{Orchestrator, UserRequest};
-
-    /// Returns a run with a state that only a defect could lead to: it has no agents.
-    pub(in crate::runs) fn broken(tree: &RunTree) -> RunTree {
-        let mut state = serde_json::to_value(tree).unwrap();
-        state["agents"] = serde_json::json!([]);
-        serde_json::from_str(&state.to_string()).unwrap()
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_whose_state_contradicts_itself_when_it_takes_its_inbox_is_not_driven() {
@@ -296,7 +289,7 @@ pub(super) mod tests {
         with_mail.posted = vec![Input::TimePassed];
         assert!(with_mail.ready(engine, &history, records.clone()).is_ok());
         let mut defective = read();
-        defective.tree = broken(&defective.tree);
+        defective.tree.lose_agents();
         defective.inputs.clear();
         defective.posted = vec![Input::TimePassed];
         let ready = defective.ready(engine, &history, records.clone());

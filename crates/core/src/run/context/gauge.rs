@@ -4,9 +4,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::json::is_default;
 use crate::message::{Message, Part};
 use crate::spec::AgentSpec;
 use crate::transcript::{Transcript, last_user_message};
@@ -21,7 +18,7 @@ const TOKENS_PER_MESSAGE: u64 = 4;
 const TOKENS_PER_MEDIA: u64 = 1_000;
 
 /// Measures a conversation, estimating only what is new since the provider last reported its size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::run) struct Gauge {
     /// The tokens of the first `messages` messages.
     tokens: u64,
@@ -29,18 +26,14 @@ pub(in crate::run) struct Gauge {
     /// The bytes of these messages.
     bytes: u64,
     /// The number of images and files in these messages.
-    #[serde(default, skip_serializing_if = "is_default")]
     media: u64,
     /// The size of the tool definitions at the provider's last report, in tokens and in bytes.
-    #[serde(default)]
     definitions: (u64, u64),
     /// The ratio of tokens to bytes at the last report about text alone, including definitions; zero before any report.
     learned: (u64, u64),
     /// The ratio of tokens to images and files at the last report that included some; zero before that.
-    #[serde(default, skip_serializing_if = "is_default")]
     learned_media: (u64, u64),
     /// Whether reasoning before the last user message is not sent.
-    #[serde(default, skip_serializing_if = "is_default")]
     drops_reasoning: bool,
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    Advice, Advised, EffectId, Input, InputError, NextAttempt, RunId, RunTree, Stamp,
-    jiff::Timestamp,
+    Advice, Advised, EffectId, Input, InputError, NextAttempt, RunId, Stamp, jiff::Timestamp,
 };
 
 use crate::support::*;
@@ -164,12 +163,4 @@ fn times_finer_than_a_millisecond_are_truncated_for_replay() {
     );
     assert_eq!(fine.at, Timestamp::UNIX_EPOCH + Duration::from_millis(1));
     assert_eq!(fine.active_elapsed, Duration::from_millis(2));
-}
-
-#[test]
-fn a_run_is_plain_data_that_round_trips() {
-    let (run, _) = at_a_tool();
-    let text = serde_json::to_string(&run.tree).unwrap();
-    let read: RunTree = serde_json::from_str(&text).unwrap();
-    assert!(read == run.tree);
 }
