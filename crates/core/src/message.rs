@@ -81,6 +81,12 @@ impl ModelRef {
             model: model.into(),
         }
     }
+
+    /// Marks a [reply that is no answer](crate::Reply::is_no_answer).
+    #[must_use]
+    pub fn no_model() -> Self {
+        Self::new("offline", "no-rule")
+    }
 }
 
 impl fmt::Display for ModelRef {

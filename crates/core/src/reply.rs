@@ -148,6 +148,13 @@ impl Reply {
         self.finish == ReplyFinish::Length && self.calls().next().is_some()
     }
 
+    /// Returns whether it only says that no model was available to answer, and how to get one: its [`model`](Self::model)
+    /// is [`ModelRef::no_model`]. Programs do not treat it as an answer.
+    #[must_use]
+    pub fn is_no_answer(&self) -> bool {
+        self.model == ModelRef::no_model()
+    }
+
     /// Returns the calls that the model requests.
     pub fn calls(&self) -> impl Iterator<Item = &RequestedCall> {
         self.parts.iter().filter_map(|part| match part {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use neuraxis_core::Reply;
 use neuraxis_engine::{Orchestrator, Sessions, SystemClock};
 use neuraxis_ports::{CancellationToken, Clock};
 use tokio::time::MissedTickBehavior;
@@ -41,7 +40,6 @@ pub struct Evals {
     repeat: Option<u32>,
     stop: CancellationToken,
     redact: Redact,
-    is_no_answer: fn(&Reply) -> bool,
 }
 
 impl Evals {
@@ -68,7 +66,6 @@ impl Evals {
             repeat: None,
             stop: CancellationToken::new(),
             redact: Redact::default(),
-            is_no_answer: |_| false,
         }
     }
 
@@ -105,14 +102,6 @@ impl Evals {
     #[must_use]
     pub fn stop_on(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
-        self
-    }
-
-    /// Treats a run as not answered by any model if this function returns `true` for the last reply in it, as
-    /// `OfflineModel::is_no_answer` does. Such a run is an error, whatever its checks want.
-    #[must_use]
-    pub const fn no_answer_is(mut self, is_no_answer: fn(&Reply) -> bool) -> Self {
-        self.is_no_answer = is_no_answer;
         self
     }
 

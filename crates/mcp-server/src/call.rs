@@ -210,7 +210,7 @@ impl<'a> Call<'a> {
             RunStatus::Done => sessions.records(result.run_id).await.unwrap_or_default(),
             _ => Vec::new(),
         };
-        of_run(result, open, &records, self.server.is_no_answer)
+        of_run(result, open, &records)
     }
 
     /// Starts the run of a request, in a separate task: if the client disconnects halfway, a half-started run would

@@ -55,15 +55,11 @@ pub(crate) fn schema() -> JsonObject {
 
 /// Returns whether a run ended with an answer. A run that reached a limit may have none, and a run may have had no
 /// model.
-fn is_answer(
-    result: &OrchestratorResult,
-    records: &[Arc<Record>],
-    is_no_answer: fn(&Reply) -> bool,
-) -> bool {
+fn is_answer(result: &OrchestratorResult, records: &[Arc<Record>]) -> bool {
     let reason = result.finish_reason.as_ref();
     let is_short = reason.is_some_and(FinishReason::ends_at_a_limit) && !has_answered(records);
     let has_reply = result.status == RunStatus::Done && !result.reply.trim().is_empty();
-    has_reply && !is_short && !last_reply(records).is_some_and(is_no_answer)
+    has_reply && !is_short && !last_reply(records).is_some_and(Reply::is_no_answer)
 }
 
 /// Returns the result of a run with these records. Anything other than an answer is an error to the client.
@@ -71,9 +67,8 @@ pub(crate) fn of_run(
     result: &OrchestratorResult,
     open: &[WaitingApproval],
     records: &[Arc<Record>],
-    is_no_answer: fn(&Reply) -> bool,
 ) -> CallToolResult {
-    let is_answer = is_answer(result, records, is_no_answer);
+    let is_answer = is_answer(result, records);
     let text = match result.status {
         RunStatus::Waiting => waiting(result, open),
         RunStatus::Done if result.reply.trim().is_empty() => {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{AgentName, Channel, Mode, Reply};
+use neuraxis_core::{AgentName, Channel, Mode};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_ports::{CancellationToken, RequestContext as CallerContext};
 use rmcp::model::{
@@ -62,8 +62,6 @@ pub struct McpServer {
     pub(crate) asks: bool,
     /// Whether sessions are exposed as resources.
     pub(crate) shows_sessions: bool,
-    /// Recognizes a model's reply that is not an answer.
-    pub(crate) is_no_answer: fn(&Reply) -> bool,
     /// An additional check that a request must pass.
     pub(crate) admit: Option<Admit>,
     /// Adds to the context of a run that resumes after a decision.
@@ -92,7 +90,6 @@ impl McpServer {
             run_permits: None,
             asks: true,
             shows_sessions: true,
-            is_no_answer: |_| false,
             admit: None,
             resume_context: None,
             level: Arc::default(),
@@ -168,14 +165,6 @@ impl McpServer {
     #[must_use]
     pub fn without_sessions(mut self) -> Self {
         self.shows_sessions = false;
-        self
-    }
-
-    /// Treats a run as one without an answer if this function recognizes its last reply as none, as
-    /// `OfflineModel::is_no_answer` does. The client then receives it as an error.
-    #[must_use]
-    pub fn no_answer_is(mut self, is_no_answer: fn(&Reply) -> bool) -> Self {
-        self.is_no_answer = is_no_answer;
         self
     }
 

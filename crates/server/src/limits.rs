@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use neuraxis::mcp_server::McpServer;
-use neuraxis::offline::OfflineModel;
 use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::ServerConfig;
 use serde_json::Value;
@@ -227,7 +226,6 @@ impl ServerState {
     /// Returns a server that offers the engine to MCP clients within the same limits.
     pub(crate) fn for_mcp(&self) -> McpServer {
         McpServer::new(self.orchestrator.clone())
-            .no_answer_is(OfflineModel::is_no_answer)
             .modes(self.modes.iter().cloned())
             .run_permits(self.permits.all())
     }

@@ -21,9 +21,6 @@ const PROVIDER: &str = "offline";
 /// The model name in replies to messages that a rule matched.
 const RULES: &str = "rules";
 
-/// The model name in replies to messages that no rule matched.
-const NO_RULE: &str = "no-rule";
-
 /// Answers by rules, immediately, from the request alone. Its usage is zero tokens, labeled measured, because no model
 /// ran.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,13 +31,6 @@ impl OfflineModel {
     #[must_use]
     pub const fn new() -> Self {
         Self
-    }
-
-    /// Returns whether a reply only says that no rule matched and how to get a model: it is not an answer, and programs
-    /// should not treat it as one. The reply's [`model`](Reply::model) marks it, so its record does too.
-    #[must_use]
-    pub fn is_no_answer(reply: &Reply) -> bool {
-        reply.model == ModelRef::new(PROVIDER, NO_RULE)
     }
 
     fn model() -> ModelRef {
@@ -60,7 +50,7 @@ impl LlmClient for OfflineModel {
         let reply = |text: String, model| (vec![ReplyPart::text(text)], ReplyFinish::Stop, model);
         let (parts, finish, model) = match answer(request)? {
             Response::Text(text) => reply(text, Self::model()),
-            Response::Help(text) => reply(text, ModelRef::new(PROVIDER, NO_RULE)),
+            Response::Help(text) => reply(text, ModelRef::no_model()),
             Response::Calls(calls) => {
                 let calls = calls.into_iter();
                 let parts = calls.map(|call| ReplyPart::ToolCall(call.into()));

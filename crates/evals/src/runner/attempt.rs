@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use neuraxis_core::log::describe;
 use neuraxis_core::{
-    AgentId, FinishReason, LlmErrorKind, NextAttempt, Record, RecordBody, RunId, SERVER_SEPARATOR,
-    SessionId, last_reply, with_causes,
+    AgentId, FinishReason, LlmErrorKind, NextAttempt, Record, RecordBody, Reply, RunId,
+    SERVER_SEPARATOR, SessionId, last_reply, with_causes,
 };
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
@@ -51,7 +51,7 @@ impl Evals {
         let mut checks = case.checks.iter();
         let is_expected = |end| checks.any(|check| check.expects_finish(end));
         let is_expected = observed.view.finish().is_some_and(is_expected);
-        let fault = self.unserved(&records, &observed);
+        let fault = unserved(&records, &observed);
         let fault = fault.or_else(|| observed.trouble().filter(|_| !is_expected));
         if let Some(fault) = fault.or_else(|| not_served_as_requested(case, &records, &observed)) {
             attempt.verdict = CheckOutcome::Error;
@@ -71,27 +71,6 @@ impl Evals {
             attempt.add(found);
         }
         attempt
-    }
-
-    /// Returns why the run says nothing about the case, whatever its end: no model was there to answer, or the
-    /// recording that replaces one does not contain what was asked.
-    fn unserved(&self, records: &[Arc<Record>], observed: &ObservedRun) -> Option<String> {
-        if last_reply(records).is_some_and(self.is_no_answer) {
-            // Only the first line: the rest, such as what else could be asked, would be repeated under each case.
-            let explanation = observed.answer().trim().lines().next().unwrap_or_default();
-            return Some(
-                observed.reason(&format!("no model was available to answer: {explanation}")),
-            );
-        }
-        let mut failed = records.iter().filter_map(|record| match &record.body {
-            RecordBody::LlmFailed(failed) if failed.next == NextAttempt::None => {
-                Some(&failed.error)
-            }
-            _ => None,
-        });
-        let missing = failed.find(|error| error.kind == LlmErrorKind::NotRecorded)?;
-        let why = || observed.reason(&format!("a model call failed: {}", missing.message));
-        Some(observed.trouble().unwrap_or_else(why))
     }
 
     /// Returns the records of the run that a case is about.
@@ -200,6 +179,23 @@ impl Evals {
             Err(error) => (None, Err(format!("the judge could not be asked: {error}"))),
         }
     }
+}
+
+/// Returns why the run says nothing about the case, whatever its end: no model was there to answer, or the
+/// recording that replaces one does not contain what was asked.
+fn unserved(records: &[Arc<Record>], observed: &ObservedRun) -> Option<String> {
+    if last_reply(records).is_some_and(Reply::is_no_answer) {
+        // Only the first line: the rest, such as what else could be asked, would be repeated under each case.
+        let explanation = observed.answer().trim().lines().next().unwrap_or_default();
+        return Some(observed.reason(&format!("no model was available to answer: {explanation}")));
+    }
+    let mut failed = records.iter().filter_map(|record| match &record.body {
+        RecordBody::LlmFailed(failed) if failed.next == NextAttempt::None => Some(&failed.error),
+        _ => None,
+    });
+    let missing = failed.find(|error| error.kind == LlmErrorKind::NotRecorded)?;
+    let why = || observed.reason(&format!("a model call failed: {}", missing.message));
+    Some(observed.trouble().unwrap_or_else(why))
 }
 
 /// Returns the tool server that a case is about if it currently has no tools: checks of its calls would prove nothing.

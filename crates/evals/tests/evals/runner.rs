@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId, Transcript};
+use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, ModelRef, Role, SessionId, Transcript};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_evals::{
     CallPattern, Case, CaseStatus, Check, CheckOutcome, EvalFile, Evals, HistoryMessage, LeftOut,
@@ -136,17 +136,21 @@ async fn a_missing_recording_is_an_error_even_when_a_check_expects_failure() {
 }
 
 #[tokio::test]
-async fn a_reply_recognized_as_no_answer_is_an_error_whatever_checks_expect() {
-    let model = ScriptedModel::answering(|request| reply::text(asked(request)));
+async fn a_reply_that_is_no_answer_is_an_error_whatever_checks_expect() {
+    let model = ScriptedModel::answering(|request| {
+        let mut reply = reply::text(asked(request));
+        if reply.text() != "yes" {
+            reply.model = ModelRef::no_model();
+        }
+        reply
+    });
     let orchestrator = builder(model).build().unwrap();
     let cases = ["I am no model.\n\nAsk tools instead.", "yes"].map(|said| {
         Case::new(said, said)
             .check(Check::not_contains("secret"))
             .check(Check::finish_reason(&neuraxis_core::FinishReason::Stop))
     });
-    let evals = Evals::new(&orchestrator);
-    let evals = evals.no_answer_is(|reply| reply.text().starts_with("I am no model."));
-    let report = evals.run(&cases).await;
+    let report = Evals::new(&orchestrator).run(&cases).await;
     let statuses: Vec<_> = report.cases.iter().map(|case| case.status).collect();
     assert_eq!(statuses, [CaseStatus::Error, CaseStatus::Passed]);
     assert_eq!(

@@ -225,7 +225,7 @@ async fn a_run_that_reaches_its_limit_or_no_model_is_an_error_even_when_done() {
         .store(Arc::new(MemoryStore::default()))
         .build()
         .unwrap();
-    let server = McpServer::new(orchestrator).no_answer_is(OfflineModel::is_no_answer);
+    let server = McpServer::new(orchestrator);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
     let poem = json!({"message": "Write me a poem."});
     let done = served.call("ask", poem).await;

@@ -92,7 +92,7 @@ pub(crate) fn shown(reply: &Reply) -> String {
         let closing = "(Answered offline by fixed rules, without a language model.)";
         assert_ne!(
             reply.text().ends_with(closing),
-            OfflineModel::is_no_answer(reply),
+            reply.is_no_answer(),
             "what answers nothing does not call itself an answer"
         );
         return reply.text();

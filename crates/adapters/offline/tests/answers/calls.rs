@@ -175,19 +175,19 @@ async fn a_follow_up_question_reuses_the_previous_topic() {
     assert_eq!(shown(&asked), r#"current_time {"time_zone":"New York"}"#);
     for other in ["In New York?", "Andes in New York?"] {
         let asked = respond(&conversation(other)).await;
-        assert!(OfflineModel::is_no_answer(&asked), "{other}: {asked:?}");
+        assert!(asked.is_no_answer(), "{other}: {asked:?}");
     }
     let first = respond(&asking("And in New York?", all())).await;
-    assert!(OfflineModel::is_no_answer(&first));
+    assert!(first.is_no_answer());
 }
 
 #[tokio::test]
 async fn a_reply_that_only_explains_how_to_get_a_model_is_not_an_answer() {
     let told = respond(&asking("Write me a poem.", all())).await;
-    assert!(OfflineModel::is_no_answer(&told));
+    assert!(told.is_no_answer());
     assert!(told.text().contains("export OPENAI_API_KEY="));
     let called = respond(&asking("What time is it?", all())).await;
-    assert!(!OfflineModel::is_no_answer(&called));
+    assert!(!called.is_no_answer());
 }
 
 #[tokio::test]
@@ -202,5 +202,5 @@ async fn attached_text_parts_trigger_no_tool_calls() {
     .into_iter()
     .collect();
     let told = respond(&request).await;
-    assert!(OfflineModel::is_no_answer(&told), "{told:?}");
+    assert!(told.is_no_answer(), "{told:?}");
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
-    AgentId, FinishReason, LlmCall, LlmError, LlmErrorKind, Record, RecordBody, has_answered,
-    last_reply,
+    AgentId, FinishReason, LlmCall, LlmError, LlmErrorKind, Record, RecordBody, Reply,
+    has_answered, last_reply,
 };
-use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
 
 /// The outcome of a run.
@@ -46,7 +45,7 @@ impl Outcome {
         if result.answer.is_some() || result.status == RunStatus::Waiting {
             return answered(reply);
         }
-        if is_no_answer(records) {
+        if last_reply(records).is_some_and(Reply::is_no_answer) {
             return Self {
                 text: String::new(),
                 instead: Some(content.trim().to_owned()),
@@ -81,11 +80,6 @@ pub(in crate::command) fn root_calls(
         RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(&**call),
         _ => None,
     })
-}
-
-/// Returns whether the agent's last reply says that no rule matched and no model was available.
-fn is_no_answer(records: &[Arc<Record>]) -> bool {
-    last_reply(records).is_some_and(OfflineModel::is_no_answer)
 }
 
 /// Returns what to do about a run that failed.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
-use neuraxis::offline::OfflineModel;
 use neuraxis_app::{
     App, BuildError, CassetteUse, Config, OpenStore, Telemetry, may_be_tool, no_store_warning,
 };
@@ -104,7 +103,6 @@ impl Engines {
             Some(app) => Evals::new(&app.orchestrator),
             None => Evals::of_stored_runs(self.store.sessions()),
         };
-        let evals = evals.no_answer_is(OfflineModel::is_no_answer);
         let cassettes = self.cassettes.iter();
         cassettes.fold(evals, |evals, (file, app)| {
             evals.cassette(file.clone(), app.orchestrator.clone())

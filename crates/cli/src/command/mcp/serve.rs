@@ -5,7 +5,6 @@ use std::sync::Arc;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::mcp_server::McpServer;
-use neuraxis::offline::OfflineModel;
 use neuraxis::ports::CancellationToken;
 use neuraxis::{DecideLater, Mode, Orchestrator};
 
@@ -75,7 +74,6 @@ impl Serve {
 
     fn server(self, orchestrator: &Orchestrator) -> McpServer {
         let server = McpServer::new(orchestrator.clone());
-        let server = server.no_answer_is(OfflineModel::is_no_answer);
         match self.modes.is_empty() {
             true => server,
             false => server.modes(self.modes.into_iter().map(Mode::new)),
