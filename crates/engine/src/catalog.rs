@@ -1,6 +1,6 @@
 //! The tools of an engine, each with its compiled schema.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use neuraxis_core::{
     ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{Isolation, Persistence, QuestionSender, Tool, ToolContext, ToolError};
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
+use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::DropGuard;
 use tokio_util::task::AbortOnDropHandle;
@@ -215,14 +215,12 @@ impl ToolCatalog {
             return Err(ToolCallError::UnknownTool { name, known });
         };
         let invalid = ToolCallError::InvalidArguments;
-        let value: Value = arguments
-            .decode()
-            .map_err(|error| invalid(format!("not JSON: {error}")))?;
-        // If a key occurred twice, the code that judges the call and the tool could each read a different value.
-        if value.is_object() {
-            let checked = arguments.decode::<KeysOnce>();
-            checked.map_err(|error| invalid(error.to_string()))?;
-        }
+        let value = value_of(arguments.as_str()).map_err(|error| {
+            invalid(match error.is_data() {
+                true => error.to_string(),
+                false => format!("not JSON: {error}"),
+            })
+        })?;
         match faults(&entry.schema, &value, describe_fault) {
             None => Ok(&entry.tool),
             Some(faults) => Err(invalid(faults)),
@@ -364,31 +362,38 @@ fn isolated(
     }
 }
 
-/// An object without duplicate keys. Its values are not checked for duplicates.
-struct KeysOnce;
-
-impl<'de> Deserialize<'de> for KeysOnce {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Self)
+/// Reads arguments. If a key occurred twice, the code that judges the call and the tool could each read a different
+/// value, so that is an error.
+fn value_of(arguments: &str) -> Result<Value, serde_json::Error> {
+    if !arguments.trim_start().starts_with('{') {
+        return serde_json::from_str(arguments);
     }
+    let mut json = serde_json::Deserializer::from_str(arguments);
+    let value = json.deserialize_map(KeysOnce)?;
+    json.end()?;
+    Ok(value)
 }
 
+/// Reads an object without duplicate keys. The values in it are not checked for duplicates.
+struct KeysOnce;
+
 impl<'de> Visitor<'de> for KeysOnce {
-    type Value = Self;
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        let mut keys = BTreeSet::new();
-        while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
-            if let Some(key) = keys.replace(key) {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+            if object.contains_key(&key) {
                 let key: String = key.chars().take(64).collect();
                 return Err(A::Error::custom(format_args!("it has {key:?} twice")));
             }
+            object.insert(key, value);
         }
-        Ok(self)
+        Ok(Value::Object(object))
     }
 }
 
