@@ -213,14 +213,14 @@ impl RunTree {
                 Next::Begin => agent_step.begin(),
                 Next::Open => agent_step.agent.open(agent_step.spec),
                 // A turn, up to its model call.
-                Next::Continue => agent_step.continue_after_turn()?,
-                Next::BeginTurn => agent_step.begin_turn()?,
+                Next::Continue => agent_step.continue_after_turn(),
+                Next::BeginTurn => agent_step.begin_turn(),
                 Next::AskForTurn(tools) => agent_step.ask_for_turn(tools),
-                Next::CallModel(planned) => match agent_step.consult_about_call(planned)? {
+                Next::CallModel(planned) => match agent_step.consult_about_call(planned) {
                     Some(planned) => agent_step.make_room(planned)?,
                     None => Next::Wait,
                 },
-                Next::CallAsIs(planned) => match agent_step.consult_about_call(planned)? {
+                Next::CallAsIs(planned) => match agent_step.consult_about_call(planned) {
                     Some(planned) => agent_step.call_model(planned, None)?,
                     None => Next::Wait,
                 },
@@ -239,7 +239,7 @@ impl RunTree {
                     let texts = agent_step.texts;
                     agent_step.agent.finish_without_answer(texts)?
                 }
-                Next::FinishWithDraft => agent_step.finish_with_draft()?,
+                Next::FinishWithDraft => agent_step.finish_with_draft(),
                 Next::FinishWithQuestion => {
                     let question = agent_step.texts.notes.ask_user;
                     agent_step.agent.finish_with_question(question)

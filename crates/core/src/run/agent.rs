@@ -19,7 +19,7 @@ use crate::input::CutReply;
 use crate::limits::AgentLimits;
 use crate::log::Conversation;
 use crate::message::Message;
-use crate::profile::{Hook, Opening};
+use crate::profile::Opening;
 use crate::record::PromptReason;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::texts::AgentTexts;
@@ -71,7 +71,7 @@ pub(super) struct Agent {
     /// Whether the compaction that its spec orders was already considered.
     pub(super) has_compacted: bool,
     /// How the loop ends with the current batch, if it does: with a question to the user, or a tool's result as the
-    /// answer. While a hook examines a text: how the loop ends if the hook accepts it.
+    /// answer.
     pub(super) ending: Option<(FinishReason, String)>,
     /// Set when a limit was reached: from then on no tool runs.
     pub(super) closing: Option<Limit>,
@@ -180,11 +180,22 @@ pub(super) enum OfferedTools {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Consulting {
     pub(super) effect_id: EffectId,
-    pub(super) hook: Hook,
-    /// The calls that wait to be processed, if the question is about them.
-    pub(super) batch: Option<Batch>,
-    /// The model call that waits to be made, if the question is about it.
-    pub(super) planned: Option<PlannedCall>,
+    pub(super) about: ConsultedAbout,
+}
+
+/// What a question to the embedder's hook is about: what waits for the advice.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ConsultedAbout {
+    /// The tools that the next turn may use.
+    ToolsSelected,
+    /// Another turn.
+    Progress,
+    /// The calls of a reply, before they are checked.
+    ProcessCalls(Batch),
+    /// The end of the agent with this text.
+    Answer(FinishReason, String),
+    /// A model call, before it is made.
+    Request(PlannedCall),
 }
 
 impl PlannedCall {

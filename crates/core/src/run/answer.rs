@@ -5,7 +5,7 @@
 //! a hook. An answer that a tool delivers is checked like the arguments of any call.
 
 use super::Next;
-use super::agent::{Agent, Phase};
+use super::agent::{Agent, ConsultedAbout};
 use super::agent_step::AgentStep;
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -16,48 +16,42 @@ use crate::profile::Hook;
 use crate::record::{Origin, PromptReason, ToolResult};
 use crate::spec::{AgentSpec, AnswerRule};
 
-const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
-
 impl AgentStep<'_> {
     /// The agent is about to end with a text. It does, unless the text must be examined first. An answer that the
     /// provider withheld is not examined, and at a limit there is no time for another answer.
-    pub(super) fn answered(
-        &mut self,
-        reason: FinishReason,
-        text: String,
-    ) -> Result<Next, InputError> {
+    pub(super) fn answered(&mut self, reason: FinishReason, text: String) -> Next {
         let is_answer = matches!(reason, FinishReason::Stop | FinishReason::Length);
-        if !is_answer || self.agent.closing.is_some() {
-            return Ok(Next::Finish(reason, text));
+        let is_examined = is_answer && self.agent.closing.is_none() && self.consults(Hook::Answer);
+        match is_examined {
+            true => self.ask_hook(ConsultedAbout::Answer(reason, text)),
+            false => Next::Finish(reason, text),
         }
-        self.agent.ending = Some((reason, text));
-        if self.consult(Hook::Answer)? {
-            return Ok(Next::Wait);
-        }
-        self.end_as_planned()
     }
 
     /// Handles an accepted answer. A message that arrived in the meantime must be answered first.
-    pub(super) fn accept_answer(&mut self) -> Result<Next, InputError> {
+    pub(super) fn accept_answer(&mut self, reason: FinishReason, text: String) -> Next {
         if self.agent.conversation.is_steered() {
-            self.agent.ending = None;
-            return Ok(self.ask_again(self.texts.notes.message_came.to_owned()));
+            return self.ask_again(self.texts.notes.message_came.to_owned());
         }
-        self.end_as_planned()
+        Next::Finish(reason, text)
     }
 
     /// Handles a rejected answer: the model is told why, unless its attempts are used up.
-    pub(super) fn turn_down(&mut self, message: String) -> Result<Next, InputError> {
-        let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
+    pub(super) fn turn_down(
+        &mut self,
+        reason: FinishReason,
+        text: String,
+        message: String,
+    ) -> Next {
         if !self.agent.use_retry(self.spec) {
             let reason = match reason {
                 // The limit is the reason, whatever is wrong with the text.
                 FinishReason::Length => reason,
                 _ => FinishReason::InvalidAnswer(message),
             };
-            return Ok(Next::Finish(reason, text));
+            return Next::Finish(reason, text);
         }
-        Ok(self.ask_again(message))
+        self.ask_again(message)
     }
 
     /// Handles a reply of a turn that the program's code rejected: none of its calls runs, and the model is told why,
@@ -107,20 +101,9 @@ impl AgentStep<'_> {
         self.agent.conversation.join_steered();
         Next::Continue
     }
-
-    /// Ends the agent with the answer that had to be examined first.
-    pub(super) fn end_as_planned(&mut self) -> Result<Next, InputError> {
-        let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
-        Ok(Next::Finish(reason, text))
-    }
 }
 
 impl Agent {
-    /// Returns whether its answer is being examined, by a hook or by the check of its form.
-    pub(super) fn awaits_judgment(&self) -> bool {
-        matches!(&self.phase, Phase::Consulting(consulting) if consulting.hook == Hook::Answer)
-    }
-
     /// Returns whether the model may try again after a batch that ended this way: its call has a result that says what
     /// is wrong.
     pub(super) fn may_deliver_again(&mut self, spec: &AgentSpec, reason: &FinishReason) -> bool {

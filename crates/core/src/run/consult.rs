@@ -5,7 +5,7 @@ use std::mem;
 use serde::Serialize;
 
 use super::Next;
-use super::agent::{Agent, Consulting, OfferedTools, Phase, PlannedCall};
+use super::agent::{Agent, ConsultedAbout, Consulting, OfferedTools, Phase, PlannedCall};
 use super::agent_step::AgentStep;
 use super::batch::Batch;
 use crate::effect::{Consult, Effect, Purpose};
@@ -52,71 +52,46 @@ struct CallSubject<'a> {
 }
 
 impl AgentStep<'_> {
-    /// Consults the hook if the profile names it; returns `true` if so, and its advice then decides how to proceed. If
-    /// the answer has a form, the check of the form is requested in the same way.
-    pub(super) fn consult(&mut self, hook: Hook) -> Result<bool, InputError> {
+    /// Returns whether a hook must be consulted: the profile names it, or the answer has a form, whose check is requested
+    /// in the same way.
+    pub(super) fn consults(&self, hook: Hook) -> bool {
         let has_form = hook == Hook::Answer && self.spec.answer.is_some();
-        if !has_form && !self.spec.profile.hooks.contains(&hook) {
-            return Ok(false);
-        }
-        let batch = match mem::replace(&mut self.agent.phase, Phase::Between) {
-            Phase::Tools(batch) => Some(batch),
-            _ => None,
-        };
-        self.ask_hook(hook, batch, None)?;
-        Ok(true)
+        has_form || self.spec.profile.hooks.contains(&hook)
     }
 
     /// Consults the hook about a model call before it is made, if the profile names the hook and it was not yet
     /// consulted. Returns the call if it may be made.
-    pub(super) fn consult_about_call(
-        &mut self,
-        mut planned: PlannedCall,
-    ) -> Result<Option<PlannedCall>, InputError> {
+    pub(super) fn consult_about_call(&mut self, mut planned: PlannedCall) -> Option<PlannedCall> {
         let is_hookable = matches!(
             planned.purpose,
             Purpose::Turn | Purpose::LastAnswer | Purpose::Gather | Purpose::Routing
         );
         if !is_hookable || planned.is_first.is_some() {
-            return Ok(Some(planned));
+            return Some(planned);
         }
         planned.is_first = Some(!self.agent.has_asked);
-        if !self.spec.profile.hooks.contains(&Hook::Request) {
-            return Ok(Some(planned));
+        if !self.consults(Hook::Request) {
+            return Some(planned);
         }
-        self.ask_hook(Hook::Request, None, Some(planned))?;
-        Ok(None)
+        self.ask_hook(ConsultedAbout::Request(planned));
+        None
     }
 
-    /// Asks the hook, and lets the agent wait for its advice; what the question is about is held until then.
-    fn ask_hook(
-        &mut self,
-        hook: Hook,
-        batch: Option<Batch>,
-        planned: Option<PlannedCall>,
-    ) -> Result<(), InputError> {
-        let consulting = Consulting {
-            effect_id: self.step.new_effect(),
-            hook,
-            batch,
-            planned,
-        };
-        let effect = self.agent.consult_effect(self.spec, &consulting)?;
+    /// Asks the hook, and lets the agent wait for its advice, which then decides how to proceed.
+    pub(super) fn ask_hook(&mut self, about: ConsultedAbout) -> Next {
+        let effect_id = self.step.new_effect();
+        let consulting = Consulting { effect_id, about };
+        let effect = self.agent.consult_effect(self.spec, &consulting);
         self.step.effects.push(effect);
         self.agent.phase = Phase::Consulting(consulting);
-        Ok(())
+        Next::Wait
     }
 
     pub(super) fn advised(&mut self, advised: Advised) -> Result<Next, InputError> {
         let effect = advised.effect_id;
-        let (hook, planned) = match &mut self.agent.phase {
-            Phase::Consulting(consulting) => (consulting.hook, &mut consulting.planned),
-            _ => {
-                return Err(InputError::WrongAnswer {
-                    effect,
-                    input: "advised",
-                });
-            }
+        let Phase::Consulting(consulting) = &self.agent.phase else {
+            let input = "advised";
+            return Err(InputError::WrongAnswer { effect, input });
         };
         let only_for = match &advised.advice {
             Advice::Offer { .. } => Some(Hook::ToolsSelected),
@@ -124,36 +99,35 @@ impl AgentStep<'_> {
             Advice::Amend { .. } | Advice::Refuse { .. } => Some(Hook::Request),
             Advice::Continue | Advice::Stop { .. } => None,
         };
-        if only_for.is_some_and(|only| only != hook) {
+        if only_for.is_some_and(|only| only != consulting.about.hook()) {
             return Err(InputError::WrongAdvice(effect));
         }
-        let planned = planned.take();
-        let advice = advised.advice.clone();
+        let (about, advice) = (consulting.about.clone(), advised.advice.clone());
         self.record(RecordBody::Advised(Box::new(advised)));
         self.agent.restore_batch();
-        Ok(match (hook, advice) {
+        Ok(match (about, advice) {
             (_, Advice::Stop { reason }) => self.stop_as_advised(&reason)?,
-            (Hook::ToolsSelected, Advice::Offer { mut tools }) => {
+            (ConsultedAbout::ToolsSelected, Advice::Offer { mut tools }) => {
                 // A restriction of its tools does not keep the agent from answering.
                 let delivers = self.spec.delivering_tool();
                 tools.extend(delivers.map(|tool| tool.name.clone()));
                 Next::AskForTurn(OfferedTools::Only(tools))
             }
-            (Hook::ToolsSelected, _) => Next::AskForTurn(OfferedTools::Callable),
-            (Hook::Progress, _) => Next::BeginTurn,
-            (Hook::ProcessCalls, _) => Next::Vet,
-            (Hook::Answer, Advice::TurnDown { message }) => self.turn_down(message)?,
-            (Hook::Answer, _) => self.accept_answer()?,
-            (Hook::Request, Advice::Refuse { reply, .. }) => {
+            (ConsultedAbout::ToolsSelected, _) => Next::AskForTurn(OfferedTools::Callable),
+            (ConsultedAbout::Progress, _) => Next::BeginTurn,
+            (ConsultedAbout::ProcessCalls(_), _) => Next::Vet,
+            (ConsultedAbout::Answer(reason, text), Advice::TurnDown { message }) => {
+                self.turn_down(reason, text, message)
+            }
+            (ConsultedAbout::Answer(reason, text), _) => self.accept_answer(reason, text),
+            (ConsultedAbout::Request(_), Advice::Refuse { reply, .. }) => {
                 self.agent.conversation.add_answer(&reply);
                 Next::Finish(FinishReason::Refused, reply)
             }
-            (Hook::Request, advice) => {
+            (ConsultedAbout::Request(planned), advice) => {
                 if let Advice::Amend { text, notes } = advice {
                     self.agent.conversation.amend(text.as_deref(), &notes);
                 }
-                let missing = InputError::Inconsistent("advice about a request, and there is none");
-                let planned = planned.ok_or(missing)?;
                 match planned.purpose {
                     Purpose::Routing => Next::CallAsIs(planned),
                     _ => Next::CallModel(planned),
@@ -176,61 +150,61 @@ impl AgentStep<'_> {
 
 impl Agent {
     /// Builds the question, for the first time or after a crash.
-    pub(super) fn consult_effect(
-        &self,
-        spec: &AgentSpec,
-        consulting: &Consulting,
-    ) -> Result<Effect, InputError> {
-        let subject = match consulting.hook {
-            Hook::ToolsSelected => Subject::ToolsSelected {
+    pub(super) fn consult_effect(&self, spec: &AgentSpec, consulting: &Consulting) -> Effect {
+        let subject = match &consulting.about {
+            ConsultedAbout::ToolsSelected => Subject::ToolsSelected {
                 tools: {
                     let tools = self.tools(spec).iter();
                     tools.map(|tool| tool.name.as_str()).collect()
                 },
             },
-            Hook::Progress => Subject::Progress {
+            ConsultedAbout::Progress => Subject::Progress {
                 turns_used: self.turns_used,
                 tool_calls: self.spent.tool_calls,
                 text: self.conversation.text(),
             },
-            Hook::ProcessCalls => {
-                let batch = consulting.batch.as_ref();
-                let missing = InputError::Inconsistent("a hook is asked about no calls");
-                Subject::ProcessCalls {
-                    calls: subjects(batch.ok_or(missing)?),
-                }
-            }
-            Hook::Answer => {
-                let missing = InputError::Inconsistent("a hook is asked about no answer");
-                let (finish_reason, text) = self.ending.as_ref().ok_or(missing)?;
-                Subject::Answer {
-                    text,
-                    finish_reason,
-                }
-            }
-            Hook::Request => {
-                let missing = InputError::Inconsistent("a hook is asked about no request");
-                let planned = consulting.planned.as_ref().ok_or(missing)?;
-                Subject::Request {
-                    purpose: planned.purpose,
-                    is_first: planned.is_first == Some(true),
-                    text: self.conversation.transcript().last_user_text(),
-                }
-            }
+            ConsultedAbout::ProcessCalls(batch) => Subject::ProcessCalls {
+                calls: subjects(batch),
+            },
+            ConsultedAbout::Answer(finish_reason, text) => Subject::Answer {
+                text,
+                finish_reason,
+            },
+            ConsultedAbout::Request(planned) => Subject::Request {
+                purpose: planned.purpose,
+                is_first: planned.is_first == Some(true),
+                text: self.conversation.transcript().last_user_text(),
+            },
         };
-        Ok(Effect::Consult(Consult {
+        Effect::Consult(Consult {
             effect_id: consulting.effect_id,
             agent: self.id,
-            hook: consulting.hook,
+            hook: consulting.about.hook(),
             // Encoding names, numbers and strings cannot fail.
             subject: JsonText::encode(&subject).unwrap_or_else(|_| JsonText::from_text("{}")),
-        }))
+        })
     }
 
-    /// Restores the calls of an agent that is waiting for a hook, if it has any.
+    /// Lets an agent no longer wait for a hook; it has the calls again that the question was about, if any.
     pub(super) fn restore_batch(&mut self) {
-        if let Phase::Consulting(Consulting { batch, .. }) = &mut self.phase {
-            self.phase = batch.take().map_or(Phase::Between, Phase::Tools);
+        self.phase = match mem::replace(&mut self.phase, Phase::Between) {
+            Phase::Consulting(consulting) => match consulting.about {
+                ConsultedAbout::ProcessCalls(batch) => Phase::Tools(batch),
+                _ => Phase::Between,
+            },
+            other => other,
+        };
+    }
+}
+
+impl ConsultedAbout {
+    const fn hook(&self) -> Hook {
+        match self {
+            Self::ToolsSelected => Hook::ToolsSelected,
+            Self::Progress => Hook::Progress,
+            Self::ProcessCalls(_) => Hook::ProcessCalls,
+            Self::Answer(..) => Hook::Answer,
+            Self::Request(_) => Hook::Request,
         }
     }
 }

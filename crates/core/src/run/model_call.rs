@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Next;
-use super::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
+use super::agent::{Agent, ConsultedAbout, ModelCall, OfferedTools, Phase, PlannedCall};
 use super::agent_step::AgentStep;
 use super::context::TrimPlan;
 use super::last_answer::Limit;
@@ -17,14 +17,14 @@ use crate::tool::ToolSpec;
 
 impl AgentStep<'_> {
     /// Continues with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
-    pub(super) fn continue_after_turn(&mut self) -> Result<Next, InputError> {
+    pub(super) fn continue_after_turn(&mut self) -> Next {
         if let Some(limit) = self.budgets().limit_reached() {
-            return Ok(Next::AskLastAnswer(limit));
+            return Next::AskLastAnswer(limit);
         }
-        if self.consult(Hook::Progress)? {
-            return Ok(Next::Wait);
+        match self.consults(Hook::Progress) {
+            true => self.ask_hook(ConsultedAbout::Progress),
+            false => Next::BeginTurn,
         }
-        Ok(Next::BeginTurn)
     }
 
     /// Makes a call that was planned earlier. If time is nearly up by now, the remaining time is for the last answer.
@@ -36,14 +36,14 @@ impl AgentStep<'_> {
     }
 
     /// Begins the agent's next turn: with the embedder's hook, if it must be consulted, or with the model call.
-    pub(super) fn begin_turn(&mut self) -> Result<Next, InputError> {
+    pub(super) fn begin_turn(&mut self) -> Next {
         self.agent.turn = self.agent.turn.next();
         let tools = self.agent.offered_tools(self.spec);
         let callable = matches!(tools, OfferedTools::Callable);
-        if callable && self.consult(Hook::ToolsSelected)? {
-            return Ok(Next::Wait);
+        match callable && self.consults(Hook::ToolsSelected) {
+            true => self.ask_hook(ConsultedAbout::ToolsSelected),
+            false => Next::AskForTurn(tools),
         }
-        Ok(Next::AskForTurn(tools))
     }
 
     /// Plans the model call of the turn, unless a budget would not be enough.

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::agent::{Agent, ModelCall, OfferedTools, Phase};
+use super::agent::{Agent, ConsultedAbout, ModelCall, OfferedTools, Phase};
 use super::agent_step::AgentStep;
 use super::batch::{Batch, Call, shown};
 use super::{Next, RunState};
@@ -121,7 +121,7 @@ impl AgentStep<'_> {
             return self.reply_turned_down(&message, reason);
         }
         if message.tool_calls().next().is_none() {
-            return self.turn_answered(&call.planned.tools, reply);
+            return Ok(self.turn_answered(&call.planned.tools, reply));
         }
         self.begin_batch(&message, Origin::Model);
         let spec = self.spec;
@@ -160,9 +160,11 @@ impl AgentStep<'_> {
             self.refuse_each(refused, ToolFailure::NotEnabled, message)?;
         }
         // If every call was refused, there is nothing to consult about: the turn has ended.
-        let is_finished = self.batch()?.is_finished();
-        if !is_finished && self.consult(Hook::ProcessCalls)? {
-            return Ok(Next::Wait);
+        if !self.batch()?.is_finished()
+            && self.consults(Hook::ProcessCalls)
+            && let Phase::Tools(batch) = mem::replace(&mut self.agent.phase, Phase::Between)
+        {
+            return Ok(self.ask_hook(ConsultedAbout::ProcessCalls(batch)));
         }
         Ok(Next::Vet)
     }
@@ -202,12 +204,12 @@ impl AgentStep<'_> {
 
     /// Handles a turn that called no tool: the agent ends, unless a steering message arrived or the profile requires a
     /// call.
-    fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Result<Next, InputError> {
+    fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Next {
         self.agent.turns_used = self.agent.turns_used.saturating_add(1);
         let may_continue = self.agent.closing.is_none();
         if may_continue && self.agent.conversation.is_steered() {
             self.agent.conversation.join_steered();
-            return Ok(Next::Continue);
+            return Next::Continue;
         }
         if may_continue
             && tools.may_be_called()
@@ -216,7 +218,7 @@ impl AgentStep<'_> {
         {
             self.agent.reminders = self.agent.reminders.saturating_add(1);
             self.inject_prompt(PromptReason::NoCalls, prompt.clone());
-            return Ok(Next::Continue);
+            return Next::Continue;
         }
         let reason = match reply.finish {
             ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
@@ -227,7 +229,7 @@ impl AgentStep<'_> {
         let text = reply.text();
         let is_draft = may_continue && reason == FinishReason::Stop;
         if is_draft && let Some(check) = self.plan_check(&text) {
-            return Ok(Next::CallAsIs(check));
+            return Next::CallAsIs(check);
         }
         self.answered(reason, text)
     }

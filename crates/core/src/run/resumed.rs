@@ -63,7 +63,7 @@ impl AgentStep<'_> {
             }
             Phase::Consulting(consulting) => {
                 let consulting = consulting.clone();
-                let effect = self.agent.consult_effect(self.spec, &consulting)?;
+                let effect = self.agent.consult_effect(self.spec, &consulting);
                 self.step.effects.push(effect);
             }
             Phase::Queued | Phase::Between | Phase::Ended => {}

@@ -9,7 +9,6 @@ use super::agent_step::AgentStep;
 use super::last_answer::is_tool_call_markup;
 use crate::decision::{Checked, SelfCheck, TakesOver};
 use crate::effect::Purpose;
-use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::message::Message;
 use crate::record::{PromptReason, RecordBody, Summarized};
@@ -73,7 +72,7 @@ impl AgentStep<'_> {
     }
 
     /// Ends the agent with its draft, or with the check's correction: whichever came last.
-    pub(super) fn finish_with_draft(&mut self) -> Result<Next, InputError> {
+    pub(super) fn finish_with_draft(&mut self) -> Next {
         let draft = self.agent.conversation.last_text();
         self.answered(FinishReason::Stop, draft)
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::agent::{Agent, Phase};
+use super::agent::{Agent, ConsultedAbout, Phase};
 use super::agent_step::StepBuilder;
 use super::last_answer::Limit;
 use super::{Next, RunTree};
@@ -62,10 +62,11 @@ impl RunTree {
             agent_step.cancel_model_call();
             return Ok(Next::FinishWithDraft);
         }
-        if agent_step.agent.awaits_judgment() {
+        if let Phase::Consulting(consulting) = &agent_step.agent.phase
+            && let ConsultedAbout::Answer(reason, text) = &consulting.about
+        {
             // At a limit there is no time for another answer: the current one is used.
-            agent_step.agent.restore_batch();
-            return agent_step.end_as_planned();
+            return Ok(Next::Finish(reason.clone(), text.clone()));
         }
         if is_up {
             self.stop_work(step, id, ToolFailure::Timeout, why)?;

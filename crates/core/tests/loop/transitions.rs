@@ -129,7 +129,7 @@ fn phase(tree: &RunTree, agent: AgentId) -> String {
     };
     match name(phase).as_str() {
         "model" => format!("model ({})", name(&values(24, "purpose")[0])),
-        "consulting" => format!("consulting ({})", name(&values(20, "hook")[0])),
+        "consulting" => format!("consulting ({})", name(&values(20, "about")[0])),
         "tools" => {
             let states = values(28, "state").into_iter();
             let states = states.map(|state| match state.contains("kind: Client,") {
