@@ -4,12 +4,21 @@
 //! users are offered to remember, and what `policy check` warns about. It can never be complete, and need not be: it
 //! guards against mistakes, while the sandbox is the boundary.
 
-mod table;
+mod options;
+mod runners;
+mod tasks;
+mod writers;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use table::PROGRAMS;
+use options::OPTIONS;
+use runners::RUNNERS;
+use tasks::TASKS;
+use writers::WRITERS;
+
+/// The table, in parts by what the programs do with their words.
+const PROGRAMS: [&[Program]; 4] = [RUNNERS, TASKS, OPTIONS, WRITERS];
 
 /// What is known about some programs.
 #[derive(Debug)]
@@ -199,7 +208,7 @@ pub(crate) fn program(word: &str) -> Option<&'static Program> {
     static BY_NAME: LazyLock<HashMap<&'static str, &'static Program>> = LazyLock::new(|| {
         let named =
             |program: &'static Program| program.names.iter().map(move |name| (*name, program));
-        PROGRAMS.iter().flat_map(named).collect()
+        PROGRAMS.into_iter().flatten().flat_map(named).collect()
     });
     let name = base_name(word);
     if name.is_empty() || name.len() > 40 {
@@ -284,7 +293,8 @@ mod tests {
             assert!(program(word).unwrap().names.contains(&expected), "{word}");
         }
         assert!(program("pythonic").is_none() && program("").is_none() && program("3").is_none());
-        let mut names: Vec<_> = PROGRAMS.iter().flat_map(|program| program.names).collect();
+        let programs = PROGRAMS.into_iter().flatten();
+        let mut names: Vec<_> = programs.flat_map(|program| program.names).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
