@@ -6,7 +6,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::AgentName;
 
-use super::{BuildError, Keeping, OrchestratorBuilder};
+use super::build::Keeping;
+use super::{BuildError, OrchestratorBuilder};
 use crate::agent::{AgentSet, Definition};
 use crate::answer::AnswerSchema;
 use crate::engine::Engine;
