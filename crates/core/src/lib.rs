@@ -123,7 +123,8 @@ pub use letters::{escaped, is_invisible, is_mark, is_overlay};
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{
-    LogEnd, closing_records, continued_history, forked_history, last_turn, run_messages,
+    LogEnd, closing_records, continued_history, forked_history, last_turn, root_records,
+    run_messages,
 };
 pub use message::{
     AssistantMessage, MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part, ProviderState,

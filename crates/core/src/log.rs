@@ -26,7 +26,7 @@ pub use carried::Carried;
 pub use closing::{LogEnd, closing_records};
 pub use conversation::Conversation;
 pub(crate) use conversation::{Cut, ReplySource, Unrecorded};
-pub use history::{continued_history, forked_history, last_turn, run_messages};
+pub use history::{continued_history, forked_history, last_turn, root_records, run_messages};
 pub use latencies::Latencies;
 #[cfg(feature = "schema")]
 pub(crate) use plan::RecordedPlan;

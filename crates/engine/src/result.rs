@@ -7,8 +7,8 @@ mod pending_call;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentId, Cost, CountLabel, FinishReason, JsonText, MicroUsd, Record, RecordBody, RunId,
-    RunOutcome, RunStatus, RunUsage, SessionId, Source, Transcript,
+    Cost, CountLabel, FinishReason, JsonText, MicroUsd, Record, RecordBody, RunId, RunOutcome,
+    RunStatus, RunUsage, SessionId, Source, Transcript, root_records,
 };
 use serde::Serialize;
 
@@ -241,10 +241,9 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
 /// they were asked.
 #[must_use]
 pub fn asked_beside(records: &[Arc<Record>]) -> Vec<&str> {
-    let latest_first = records.iter().rev();
-    let of_root = latest_first.filter(|record| record.agent == AgentId::ROOT);
+    let latest_first = root_records(records).rev();
     let after_the_reply =
-        of_root.take_while(|record| !matches!(record.body, RecordBody::LlmCall(_)));
+        latest_first.take_while(|record| !matches!(record.body, RecordBody::LlmCall(_)));
     let questions = after_the_reply.filter_map(|record| match &record.body {
         RecordBody::ToolResult(result) => result.question(),
         _ => None,

@@ -80,10 +80,14 @@ fn add_known_results(history: &mut Transcript, run: &RunView) {
 /// a limit has a turn too, although that turn does not count.
 #[must_use]
 pub fn last_turn(records: &[Arc<Record>]) -> Turn {
-    let of_root = records
-        .iter()
-        .filter(|record| record.agent == AgentId::ROOT);
-    of_root.map(|record| record.turn).max().unwrap_or(Turn(0))
+    let turns = root_records(records).map(|record| record.turn);
+    turns.max().unwrap_or(Turn(0))
+}
+
+/// Returns the records of the agent that answers the user, in order.
+pub fn root_records(records: &[Arc<Record>]) -> impl DoubleEndedIterator<Item = &Record> {
+    let records = records.iter().map(|record| &**record);
+    records.filter(|record| record.agent == AgentId::ROOT)
 }
 
 /// Returns the history at the end of a turn of a run, for another run to branch off from there. For a turn that the run

@@ -8,7 +8,7 @@ use super::agent_step::AgentStep;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::{BudgetKind, FinishReason};
-use crate::ids::AgentId;
+use crate::log::root_records;
 use crate::profile::LimitReached;
 use crate::record::{
     LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, Record, RecordBody,
@@ -187,27 +187,22 @@ pub fn is_last_answer(reply: &Reply) -> bool {
 /// did not, the [outcome](crate::RunOutcome::content) is a generated sentence that names the limit.
 #[must_use]
 pub fn has_answered(records: &[Arc<Record>]) -> bool {
-    let of_root = |record: &&Arc<Record>| record.agent == AgentId::ROOT;
-    records
-        .iter()
-        .filter(of_root)
-        .any(|record| match &record.body {
-            RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => {
-                !call.reply.text().trim().is_empty()
-            }
-            RecordBody::LlmCall(call) if call.purpose == Purpose::LastAnswer => {
-                is_last_answer(&call.reply)
-            }
-            _ => false,
-        })
+    root_records(records).any(|record| match &record.body {
+        RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => {
+            !call.reply.text().trim().is_empty()
+        }
+        RecordBody::LlmCall(call) if call.purpose == Purpose::LastAnswer => {
+            is_last_answer(&call.reply)
+        }
+        _ => false,
+    })
 }
 
 /// Returns the answering agent's last reply, in a turn or as its last answer.
 #[must_use]
 pub fn last_reply(records: &[Arc<Record>]) -> Option<&Reply> {
-    let of_root = records.iter().rev();
-    let mut of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
-    of_root.find_map(|record| match &record.body {
+    let mut latest_first = root_records(records).rev();
+    latest_first.find_map(|record| match &record.body {
         RecordBody::LlmCall(call)
             if matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer) =>
         {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunStarted, clip,
-    has_answered,
+    LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunStarted, clip, has_answered,
+    root_records,
 };
 
 /// The maximum number of characters shown to the user of a tool's error, and of the tool's name, which a model wrote.
@@ -41,11 +41,8 @@ fn last_of_root<'a, T>(
     records: &'a [Arc<Record>],
     says: impl Fn(&'a RecordBody) -> Option<T>,
 ) -> Option<T> {
-    let mut of_root = records.iter().rev();
-    of_root.find_map(|record| match record.agent {
-        AgentId::ROOT => says(&record.body),
-        _ => None,
-    })
+    let mut latest_first = root_records(records).rev();
+    latest_first.find_map(|record| says(&record.body))
 }
 
 /// Returns the sentence for a run that ended because a call of its root agent failed: which tool it was, and what the
@@ -105,7 +102,7 @@ fn room(records: &[Arc<Record>]) -> Option<String> {
 /// Returns what to do about a conversation that no longer fit after a model had answered; the model's reasoning may be
 /// a part of it.
 fn about_conversation(records: &[Arc<Record>]) -> String {
-    let thinks = of_root(records).any(|record| match &record.body {
+    let thinks = root_records(records).any(|record| match &record.body {
         RecordBody::LlmCall(call) => !call.reply.reasoning().is_empty(),
         _ => false,
     });
@@ -155,20 +152,17 @@ const SILENCE: &str = "No model finished a reply in that time. Other requests ma
 
 /// Returns whether no model has given the root agent a reply.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
-    let mut of_root = of_root(records);
-    !of_root.any(|record| matches!(record.body, RecordBody::LlmCall(_)))
+    !root_records(records).any(|record| matches!(record.body, RecordBody::LlmCall(_)))
 }
 
 /// Returns why a run's time ran out before any model had answered: the last model's error, or that no model replied.
 pub(super) fn for_silence(records: &[Arc<Record>]) -> String {
-    let failed = of_root(records)
-        .rev()
-        .find_map(|record| match &record.body {
-            RecordBody::LlmFailed(failed) if failed.error.kind != LlmErrorKind::Timeout => {
-                Some(&failed.error)
-            }
-            _ => None,
-        });
+    let failed = last_of_root(records, |body| match body {
+        RecordBody::LlmFailed(failed) if failed.error.kind != LlmErrorKind::Timeout => {
+            Some(&failed.error)
+        }
+        _ => None,
+    });
     match failed {
         Some(error) => format!(
             "No model finished a reply in that time. Before that, one failed: {}; {}.",
@@ -179,25 +173,16 @@ pub(super) fn for_silence(records: &[Arc<Record>]) -> String {
     }
 }
 
-fn of_root(records: &[Arc<Record>]) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
-    records
-        .iter()
-        .filter(|record| record.agent == AgentId::ROOT)
-}
-
 /// The text for a run that reached a limit because replies were too long for their calls to be complete.
 pub(super) const CUT_CALLS: &str = "The model's replies were cut off at their length limit, so the calls in them were not run: allow longer replies (max_output_tokens of the mode, or the limit of the model server), or ask for less at a time.";
 
 /// Returns whether the last turn's reply was cut inside its calls, which are then not run, and the user was never given
 /// any answer. A cut that the run recovered from is not the reason why it reached its limit.
 pub(super) fn ended_in_cut_calls(records: &[Arc<Record>]) -> bool {
-    let mut turns = of_root(records)
-        .rev()
-        .filter_map(|record| match &record.body {
-            RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => Some(call),
-            _ => None,
-        });
-    let last = turns.next();
+    let last = last_of_root(records, |body| match body {
+        RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => Some(call),
+        _ => None,
+    });
     last.is_some_and(|call| call.reply.has_cut_calls()) && !has_answered(records)
 }
 

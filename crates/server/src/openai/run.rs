@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis::core::{
-    AgentId, BudgetKind, LlmErrorKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall,
-    ToolChoice, ToolKind, ToolSpec, run_messages,
+    BudgetKind, LlmErrorKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall, ToolChoice,
+    ToolKind, ToolSpec, root_records, run_messages,
 };
 use neuraxis::engine::{PendingCall, RequestError, asked_beside};
 use neuraxis::{
@@ -298,9 +298,8 @@ fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<String
     if result.finish_reason == Some(FinishReason::ClientTools) {
         return None;
     }
-    let of_root = records.iter().rev();
-    let mut of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
-    let content = of_root.find_map(|record| match &record.body {
+    let mut latest_first = root_records(records).rev();
+    let content = latest_first.find_map(|record| match &record.body {
         RecordBody::Final(end) => Some(end.content.as_str()),
         _ => None,
     })?;
@@ -313,13 +312,12 @@ fn model_failure(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option
     let Some(FinishReason::Failed(why)) = &result.finish_reason else {
         return None;
     };
-    let of_root = records.iter().rev();
-    let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
-    let mut failures = of_root.filter_map(|record| match &record.body {
+    let mut latest_first = root_records(records).rev();
+    let last = latest_first.find_map(|record| match &record.body {
         RecordBody::LlmFailed(failed) => Some(&failed.error),
         _ => None,
     });
-    let last = failures.next().filter(|error| error.to_string() == *why)?;
+    let last = last.filter(|error| error.to_string() == *why)?;
     match last.kind {
         LlmErrorKind::ContextOverflow { .. } => Some("context_length_exceeded"),
         LlmErrorKind::RateLimited { .. } => Some("rate_limit_exceeded"),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
-    AgentId, FinishReason, LlmCall, LlmError, LlmErrorKind, Record, RecordBody, Reply,
-    has_answered, last_reply,
+    FinishReason, LlmCall, LlmError, LlmErrorKind, Record, RecordBody, Reply, has_answered,
+    last_reply, root_records,
 };
 use neuraxis::{OrchestratorResult, RunStatus};
 
@@ -76,21 +76,19 @@ impl Outcome {
 pub(in crate::command) fn root_calls(
     records: &[Arc<Record>],
 ) -> impl DoubleEndedIterator<Item = &LlmCall> {
-    records.iter().filter_map(|record| match &record.body {
-        RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(&**call),
+    root_records(records).filter_map(|record| match &record.body {
+        RecordBody::LlmCall(call) => Some(&**call),
         _ => None,
     })
 }
 
 /// Returns what to do about a run that failed.
 pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
-    let of_root = records.iter().rev();
-    let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
-    let mut failures = of_root.filter_map(|record| match &record.body {
+    let mut latest_first = root_records(records).rev();
+    let failure = latest_first.find_map(|record| match &record.body {
         RecordBody::LlmFailed(failed) => Some(&failed.error),
         _ => None,
     });
-    let failure = failures.next();
     match failure.map(|error| &error.kind) {
         Some(
             LlmErrorKind::Connection

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentId, Effect, JsonText, Keep, Message, Profile, Record, RecordBody, RunTree, ToolCallId,
-    ToolMessage, Transcript, continued_history, run_messages,
+    Effect, JsonText, Keep, Message, Profile, Record, RecordBody, RunTree, ToolCallId, ToolMessage,
+    Transcript, continued_history, root_records, run_messages,
 };
 
 /// Writes records as they are stored, one per line.
@@ -77,10 +77,7 @@ pub(crate) fn assert_continues_as(history: &Transcript, records: &[Arc<Record>],
 /// Returns what later history keeps of each result of the root agent that is not kept itself.
 fn left_of_results(profile: &Profile, records: &[Arc<Record>]) -> BTreeMap<ToolCallId, String> {
     let mut left = BTreeMap::new();
-    for record in records
-        .iter()
-        .filter(|record| record.agent == AgentId::ROOT)
-    {
+    for record in root_records(records) {
         if let RecordBody::ToolResult(result) = &record.body {
             let rule = profile
                 .results
