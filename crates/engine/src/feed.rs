@@ -24,8 +24,8 @@ use waiting::Waitings;
 /// The shared state of a run's listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    /// Where the run is driven, if in this process.
-    origin: Option<Origin>,
+    /// How the run is driven, if in this process.
+    driven_here: Option<DrivenHere>,
     state: Mutex<FeedState>,
     /// The open questions of the run's tools: shown like everything else, and answered by listeners.
     pub(crate) questions: Questions,
@@ -33,7 +33,7 @@ pub(crate) struct Feed {
 
 /// What other processes need to know about a run that is driven here before they receive its live events.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
+pub(crate) struct DrivenHere {
     /// The token of its lease, which is greater than the tokens of all earlier leases of the session.
     pub(crate) lease: u64,
     /// Which parts of it may leave the process.
@@ -58,16 +58,16 @@ struct BufferedCall {
 
 impl Feed {
     /// Creates the feed of a run that is driven here and that other processes can follow.
-    pub(crate) fn driven(origin: Option<Origin>) -> Self {
+    pub(crate) fn driven(driven_here: Option<DrivenHere>) -> Self {
         Self {
-            origin,
+            driven_here,
             ..Self::default()
         }
     }
 
-    /// Returns where the run is driven, if in this process.
-    pub(crate) const fn origin(&self) -> Option<Origin> {
-        self.origin
+    /// Returns how the run is driven, if in this process.
+    pub(crate) const fn driven_here(&self) -> Option<DrivenHere> {
+        self.driven_here
     }
 
     /// Returns the number of the last record, and the buffers of the calls that are open after it.

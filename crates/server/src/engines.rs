@@ -16,7 +16,7 @@ use neuraxis::Orchestrator;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::access::Access;
-use crate::limits::{Limits, ServerState};
+use crate::limits::{ClientLimits, ServerState};
 use crate::mcp::McpClients;
 use crate::routes::routes;
 use crate::sweep::ExpirySweep;
@@ -32,7 +32,7 @@ pub struct EngineReplacer(mpsc::Sender<Replacement>);
 #[derive(Debug)]
 pub(crate) struct Replacement {
     orchestrator: Orchestrator,
-    limits: Limits,
+    limits: ClientLimits,
     /// Signals that the new engine takes all turns.
     in_service_sender: oneshot::Sender<()>,
     /// Signals that nothing is in progress in the former engine any more.
@@ -46,9 +46,9 @@ impl EngineReplacer {
 
     /// Directs all turns from now on to an engine on the same store that was built to
     /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one. The given limits apply to it, except
-    /// [`max_runs`](Limits::max_runs), which stays as it was. Completes as soon as the new engine takes turns. Returns
-    /// a receiver that is notified once nothing is in progress in the former engine, at the latest after an hour.
-    /// Returns `None` if the server has stopped and did not accept the engine.
+    /// [`max_runs`](ClientLimits::max_runs), which stays as it was. Completes as soon as the new engine takes turns.
+    /// Returns a receiver that is notified once nothing is in progress in the former engine, at the latest after an
+    /// hour. Returns `None` if the server has stopped and did not accept the engine.
     ///
     /// # Cancel safety
     ///
@@ -56,7 +56,7 @@ impl EngineReplacer {
     pub async fn replace(
         &self,
         orchestrator: Orchestrator,
-        limits: Limits,
+        limits: ClientLimits,
     ) -> Option<oneshot::Receiver<()>> {
         let (in_service_sender, in_service) = oneshot::channel();
         let (former_idle_sender, former_idle) = oneshot::channel();
@@ -87,7 +87,7 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, access: Access) -> Self {
+    pub(crate) fn new(orchestrator: Orchestrator, limits: &ClientLimits, access: Access) -> Self {
         let state = ServerState::new(orchestrator.clone(), limits, access.metrics.clone());
         let clients = McpClients::new(&state);
         let router = routes(state.clone(), &clients, access.clone());

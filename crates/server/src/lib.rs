@@ -82,7 +82,7 @@ pub use address::{ListenAddress, ListenAddressError, Protection};
 pub use engines::EngineReplacer;
 pub use key_command::{CreateKey, KeyCommand, KeyCommandError};
 pub use keys::Keys;
-pub use limits::Limits;
+pub use limits::ClientLimits;
 pub use log_queue::write_in_time;
 pub use metrics::Metrics;
 pub use program::{Arguments, Command, Failure, run};

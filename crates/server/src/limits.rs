@@ -23,7 +23,7 @@ use crate::token::DecisionToken;
 /// What the clients of a server may use.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct ClientLimits {
     /// The modes that clients may choose. By default, the policy's modes that are no freer than `moderate`.
     pub modes: Option<Vec<Mode>>,
     /// The maximum number of turns in progress at the same time; further ones are refused.
@@ -45,12 +45,12 @@ pub struct Limits {
     pub(crate) permits: Option<PermitPool>,
 }
 
-impl Limits {
+impl ClientLimits {
     /// The default of [`max_runs`](Self::max_runs): two cores can hold a thousand streams, but not two thousand.
     pub const MAX_RUNS: NonZeroU32 = ServerConfig::MAX_RUNS;
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             modes: None,
@@ -100,7 +100,7 @@ impl FromRef<ServerState> for Streams {
 }
 
 impl ServerState {
-    pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, metrics: Metrics) -> Self {
+    pub(crate) fn new(orchestrator: Orchestrator, limits: &ClientLimits, metrics: Metrics) -> Self {
         metrics.allow_runs(limits.max_runs.get());
         Self {
             modes: modes_of(&orchestrator, limits),
@@ -122,7 +122,7 @@ impl ServerState {
 
     /// Returns the state for another engine, with the given limits. All engines share the permits, streams and
     /// followers.
-    pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
+    pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &ClientLimits) -> Self {
         Self {
             modes: modes_of(&orchestrator, limits),
             max_runs_per_owner: limits.max_runs_per_owner,
@@ -263,7 +263,7 @@ impl ServerState {
     }
 }
 
-fn modes_of(orchestrator: &Orchestrator, limits: &Limits) -> Arc<[Mode]> {
+fn modes_of(orchestrator: &Orchestrator, limits: &ClientLimits) -> Arc<[Mode]> {
     let policy = orchestrator.policy();
     match &limits.modes {
         Some(listed) => policy.modes_among(listed).into(),

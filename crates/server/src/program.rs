@@ -25,7 +25,7 @@ use crate::keys::Keys;
 use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
 use crate::permits::PermitPool;
-use crate::reload::{self, Duty, Wiring};
+use crate::reload::{self, Duty, EngineSetup};
 use crate::retention::Retention;
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Hangups, Stop};
@@ -126,7 +126,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let keys = keys(&config, &environment)?;
     let listen = listen(arguments, &config, &keys)?;
     let tls = tls(&config)?;
-    let mut wiring = Wiring {
+    let mut wiring = EngineSetup {
         environment: environment.clone(),
         sources,
         metrics: Metrics::new(),

@@ -12,7 +12,7 @@ use neuraxis_app::{
 
 use crate::engines::EngineReplacer;
 use crate::keys::Keys;
-use crate::limits::Limits;
+use crate::limits::ClientLimits;
 use crate::metrics::Metrics;
 use crate::permits::PermitPool;
 use crate::recipients::Recipients;
@@ -29,7 +29,7 @@ const INBOX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What engines are wired with.
 #[derive(Debug, Clone)]
-pub(crate) struct Wiring {
+pub(crate) struct EngineSetup {
     pub(crate) environment: Environment,
     pub(crate) sources: Sources,
     pub(crate) metrics: Metrics,
@@ -66,7 +66,7 @@ enum ReloadError {
     Build(#[from] BuildError),
 }
 
-impl Wiring {
+impl EngineSetup {
     /// Wires an engine. If `former` is given, the engine uses its store and will replace it.
     ///
     /// # Errors
@@ -140,11 +140,11 @@ impl Wiring {
     }
 
     /// Returns the limits on clients from a configuration.
-    pub(crate) fn limits(&self, config: &Config) -> Limits {
+    pub(crate) fn limits(&self, config: &Config) -> ClientLimits {
         let server = config.server();
-        Limits {
+        ClientLimits {
             modes: server.modes.clone(),
-            max_runs: server.max_runs.unwrap_or(Limits::MAX_RUNS),
+            max_runs: server.max_runs.unwrap_or(ClientLimits::MAX_RUNS),
             max_runs_per_owner: server.max_runs_per_owner,
             decisions: self.decisions,
             keys: self.keys.clone(),

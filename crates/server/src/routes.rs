@@ -110,7 +110,7 @@ mod tests {
     use neuraxis_testkit::ScriptedModel;
 
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::ClientLimits;
     use crate::metrics::Metrics;
 
     #[tokio::test]
@@ -118,7 +118,7 @@ mod tests {
         let builder =
             Orchestrator::builder().model(Role::REASONING, Arc::new(ScriptedModel::new()));
         let orchestrator = builder.store(Arc::new(MemoryStore::new())).build().unwrap();
-        let state = ServerState::new(orchestrator, &Limits::default(), Metrics::new());
+        let state = ServerState::new(orchestrator, &ClientLimits::default(), Metrics::new());
         let clients = McpClients::new(&state);
         let (_, admissions) = all(&state, &clients).into_router();
         let mut count = 0;

@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::address::ListenAddress;
 use crate::connection::{Accepted, Connection, Scheme};
 use crate::engines::{EngineReplacer, Engines, Replacement};
-use crate::limits::Limits;
+use crate::limits::ClientLimits;
 use crate::metrics::Metrics;
 use crate::shutdown::SHUTDOWN;
 use crate::stop::Stop;
@@ -34,7 +34,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     orchestrator: Orchestrator,
-    limits: Limits,
+    limits: ClientLimits,
     metrics: Metrics,
     access_log: Option<AccessLog>,
     tls: Option<Tls>,
@@ -77,7 +77,7 @@ impl Server {
             address: listener.local_addr().map_err(refused)?,
             listener,
             orchestrator,
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
             metrics: Metrics::default(),
             access_log: None,
             tls: None,
@@ -85,9 +85,9 @@ impl Server {
         })
     }
 
-    /// Sets what clients may use. The default is [`Limits::default`].
+    /// Sets what clients may use. The default is [`ClientLimits::default`].
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: ClientLimits) -> Self {
         self.limits = limits;
         self
     }

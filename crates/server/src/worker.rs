@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::program::of_build;
-use crate::reload::{Duty, Wiring};
+use crate::reload::{Duty, EngineSetup};
 use crate::stop::{self, Hangups};
 
 /// Says where the driver is configured to be local.
@@ -102,7 +102,7 @@ pub(crate) async fn run(
         let at = config.origin("store.url");
         return Err(WorkFailure::NothingShared { at });
     }
-    let wiring = Wiring {
+    let wiring = EngineSetup {
         environment,
         sources,
         metrics: Metrics::new(),

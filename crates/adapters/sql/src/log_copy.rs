@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::error::OpenError;
 use crate::own_file;
-use crate::step::{self, Line, Step, lines};
+use crate::step::{self, EncodedStep, Line, lines};
 
 /// The file being written. Older ones are `records.1.jsonl`, `records.2.jsonl` and so on, the newest first.
 const FILE: &str = "records.jsonl";
@@ -173,7 +173,7 @@ impl Copier {
 
     /// Appends the records of committed steps, in this order. It runs in the task that writes, without waiting for the
     /// disk: later steps queue behind it, so the order is that of the commits.
-    pub(crate) fn append<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
+    pub(crate) fn append<'a>(&mut self, steps: impl Iterator<Item = &'a EncodedStep>) {
         let mut text = Vec::new();
         for step in steps {
             add(&mut text, step);
@@ -341,7 +341,7 @@ const fn is_same(_: &Metadata, _: &Metadata) -> bool {
 }
 
 /// Adds the records of a step, payloads included.
-fn add(text: &mut Vec<u8>, step: &Step) {
+fn add(text: &mut Vec<u8>, step: &EncodedStep) {
     for line in lines(&step.body) {
         match line {
             Some(Line::Record(record)) => text.extend_from_slice(record),

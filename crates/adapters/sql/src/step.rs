@@ -15,7 +15,7 @@ const PAYLOAD: u8 = b'@';
 
 /// A step on its way to the database.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct EncodedStep {
     pub(crate) lease: RunLease,
     pub(crate) records: Vec<Arc<Record>>,
     /// The lines, each with its line break.
@@ -33,7 +33,7 @@ pub(crate) struct Step {
     pub(crate) carries: bool,
 }
 
-impl Step {
+impl EncodedStep {
     /// Encodes the records of a commit, which must be consecutive.
     pub(crate) fn new(lease: &RunLease, records: &[Arc<Record>]) -> Result<Self, StoreError> {
         let stale = || StoreError::Stale(lease.run);

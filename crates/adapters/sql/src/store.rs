@@ -25,7 +25,7 @@ use crate::error::{Failure, OpenError};
 use crate::link::Link;
 use crate::log_copy::Copier;
 use crate::read::{self, history::Histories, verify::Contents};
-use crate::step::Step;
+use crate::step::EncodedStep;
 use crate::writer::{Beginning, Done, Operation, Settings, Writer, WriterKind};
 
 /// A session store in a database.
@@ -229,7 +229,7 @@ impl RunLog for SqlStore {
         if let Some(session) = &start.new_session {
             session.check()?;
         }
-        let first = Step::first(start)?;
+        let first = EncodedStep::first(start)?;
         if let Some(first) = &first {
             let size = first.added_to(RunSize::default());
             size.check(&self.0.bounds, start.run, first.ending)?;
@@ -265,7 +265,7 @@ impl RunLog for SqlStore {
     }
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        let step = Step::new(lease, records)?;
+        let step = EncodedStep::new(lease, records)?;
         self.writers()?.commits.commit(step).await
     }
 

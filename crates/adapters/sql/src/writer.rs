@@ -39,7 +39,7 @@ use crate::error::{self, Failure, Kind};
 use crate::link::Link;
 use crate::log_copy::Copier;
 use crate::read::history::Histories;
-use crate::step::Step;
+use crate::step::EncodedStep;
 
 /// The maximum number of waiting jobs.
 const QUEUE: usize = 256;
@@ -70,7 +70,7 @@ struct Job {
 /// The work of a job.
 #[derive(Debug)]
 enum Work {
-    Commit(Box<Step>),
+    Commit(Box<EncodedStep>),
     Begin(Arc<Beginning>),
     Operation(Operation),
 }
@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// Stores a step.
-    pub(crate) async fn commit(&self, step: Step) -> Result<(), StoreError> {
+    pub(crate) async fn commit(&self, step: EncodedStep) -> Result<(), StoreError> {
         match self.send(Work::Commit(Box::new(step))).await? {
             Done::Nothing => Ok(()),
             // Never acknowledge what may not be stored.
@@ -431,7 +431,7 @@ fn is_conflict(error: &Error) -> bool {
 }
 
 impl Work {
-    fn step(&self) -> Option<&Step> {
+    fn step(&self) -> Option<&EncodedStep> {
         match self {
             Self::Commit(step) => Some(step),
             Self::Begin(beginning) => beginning.first.as_ref(),

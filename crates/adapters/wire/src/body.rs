@@ -19,7 +19,7 @@ use crate::errors::ServerErrors;
 
 /// Time limits of a body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct TimeLimits {
     /// The deadline for the first piece.
     pub(crate) first: Instant,
     /// The limit between two pieces.
@@ -38,7 +38,7 @@ const PIECES_UNCHECKED: u32 = 64;
 /// The clock is checked when the body has to wait: the limits apply to the server's pauses, not the reader's.
 pub(crate) struct Body {
     source: reqwest::Body,
-    limits: Limits,
+    limits: TimeLimits,
     has_begun: bool,
     /// When the last piece was received, as of the last check of the clock.
     last_piece: Instant,
@@ -68,7 +68,7 @@ enum Arrival {
 impl Body {
     pub(crate) fn new(
         source: reqwest::Body,
-        limits: Limits,
+        limits: TimeLimits,
         cancellation: CancellationToken,
         errors: Arc<ServerErrors>,
     ) -> Self {
@@ -189,7 +189,7 @@ impl Body {
         }
         loop {
             let (due, _) = self.due();
-            // Limits only move later, so an alarm set for an earlier one fires too early at worst, and is then set
+            // The limits only move later, so an alarm set for an earlier one fires too early at worst, and is then set
             // again.
             let alarm = self
                 .alarm

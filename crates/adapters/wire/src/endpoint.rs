@@ -22,7 +22,7 @@ pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
 use self::answer::HttpReply;
 pub use self::config::{EndpointConfig, KeyHeader, MaxConcurrent};
-use crate::body::{Body, Limits, after, cancelled_by_caller};
+use crate::body::{Body, TimeLimits, after, cancelled_by_caller};
 use crate::errors::ServerErrors;
 use crate::reply::ReplyDecoder;
 use crate::stream::EventStream;
@@ -270,7 +270,7 @@ impl Endpoint {
         let total = timeouts.total.unwrap_or(Duration::MAX);
         let permit = self.permit(total, ctx).await?;
         let now = Instant::now();
-        let limits = Limits {
+        let limits = TimeLimits {
             first: after(now, timeouts.first_byte),
             idle: timeouts.idle,
             output: timeouts.output,
@@ -332,7 +332,7 @@ impl Endpoint {
         cancellation: &CancellationToken,
     ) -> Result<Bytes, LlmError> {
         let end = after(Instant::now(), within);
-        let limits = Limits {
+        let limits = TimeLimits {
             first: end,
             idle: within,
             output: within,
@@ -350,7 +350,7 @@ impl Endpoint {
         &self,
         parts: RequestParts<'_>,
         within: Duration,
-        limits: &Limits,
+        limits: &TimeLimits,
         cancellation: &CancellationToken,
     ) -> Result<Box<HttpReply>, LlmError> {
         let sent = tokio::select! {

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::change::edit;
 use super::console::{Console, Line};
 use super::lasting;
-use super::show::{ApprovalView, Extent, Origin, text};
+use super::show::{ApprovalView, ArgumentSource, Extent, text};
 use crate::rows::with_real_order;
 
 /// The maximum number of characters of a reason for a denial, which the model receives.
@@ -190,7 +190,8 @@ pub(crate) fn ask(
                 hidden = show(&view, Extent::All, console)?;
             }
             Choice::AllowOnce => {
-                let arguments = (view.origin == Origin::Edited).then(|| view.arguments.clone());
+                let arguments =
+                    (view.origin == ArgumentSource::Edited).then(|| view.arguments.clone());
                 let remember = None;
                 return Ok(Answer::Approve {
                     arguments,
@@ -292,7 +293,7 @@ fn show(view: &ApprovalView, extent: Extent, console: &mut impl Console) -> io::
 fn choices(view: &ApprovalView, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     let mut choices = vec![Choice::AllowOnce];
     // What may be remembered applies to the original arguments.
-    if view.origin == Origin::Model {
+    if view.origin == ArgumentSource::Model {
         let scopes = (1..).zip(view.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
         choices.extend(
@@ -306,10 +307,10 @@ fn choices(view: &ApprovalView, hidden: usize, terms: &Terms<'_>) -> Vec<Choice>
     if !view.subject.rows.is_empty() {
         choices.push(Choice::ViewExact);
     }
-    if view.origin == Origin::Model && view.rule_allowing.is_some() {
+    if view.origin == ArgumentSource::Model && view.rule_allowing.is_some() {
         choices.push(Choice::ShowRule);
     }
-    if !terms.others.is_empty() && view.origin == Origin::Model {
+    if !terms.others.is_empty() && view.origin == ArgumentSource::Model {
         let count = terms.others.len() + 1;
         choices.extend([Choice::AllowAll(count), Choice::DenyAll(count)]);
     }

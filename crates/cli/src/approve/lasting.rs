@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis::brainstem::{self, Call};
 use neuraxis::core::{AskCause, GrantScope, JsonText, Record, RecordBody, ToolCallId, ToolSpec};
 
-use super::show::{ApprovalView, Origin};
+use super::show::{ApprovalView, ArgumentSource};
 use crate::harmless::reveal_invisible;
 use crate::wrap::broken;
 
@@ -53,7 +53,7 @@ pub(super) fn folder_rule(view: &ApprovalView) -> Option<(GrantScope, String)> {
 
 /// Returns why no answer can be remembered, if none can and the reason is known.
 pub(super) fn why_not_rememberable(view: &ApprovalView, columns: usize) -> String {
-    if view.origin != Origin::Model || !view.scopes.is_empty() {
+    if view.origin != ArgumentSource::Model || !view.scopes.is_empty() {
         return String::new();
     }
     let asks = |cause| view.causes.contains(&cause);

@@ -57,7 +57,7 @@ pub(crate) struct ApprovalView {
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
     pub(super) subject: Subject,
-    pub(super) origin: Origin,
+    pub(super) origin: ArgumentSource,
     /// A call that may run before this one and change one of its files.
     pub(super) conflict: Option<ConflictingCall>,
     /// The folder of the call's files; `None` if its run works in another folder.
@@ -66,7 +66,7 @@ pub(crate) struct ApprovalView {
 
 /// Where the arguments come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum ArgumentSource {
     /// The model.
     Model,
     /// The user who decides.
@@ -113,7 +113,7 @@ impl ApprovalView {
             lineage: lineage(records, ask.agent),
             subject: subject::of(&ask.name, ask.arguments.as_str(), folder),
             arguments: ask.arguments.clone(),
-            origin: Origin::Model,
+            origin: ArgumentSource::Model,
             conflict: None,
             folder: folder.map(Arc::from),
         }
@@ -145,7 +145,7 @@ impl ApprovalView {
         Self {
             subject: subject::of(&self.tool, arguments.as_str(), self.folder.as_deref()),
             arguments,
-            origin: Origin::Edited,
+            origin: ArgumentSource::Edited,
             ..self.clone()
         }
     }
@@ -266,7 +266,7 @@ impl Page {
             page.push_in_margin(Style::new(), "");
         }
         page.arguments = page.push_quoted(&arguments, room.map(|room| room.arguments));
-        if view.origin == Origin::Edited {
+        if view.origin == ArgumentSource::Edited {
             page.push_own_line(Style::new(), "├ with arguments that you edited");
         }
         page.push_own_line(BOLD, &format!("├ {tool} · {}", nature(view)));

@@ -20,14 +20,13 @@ const MAX_TOLD_CHARS: usize = 2_000;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Plan {
     /// Its steps, in order; none if the plan was cleared.
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
 }
 
 /// A step of a plan.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "PlanStep"))]
-struct Step {
+struct PlanStep {
     /// The work of this step, in the model's words.
     step: String,
     /// Whether it is done.
@@ -89,7 +88,7 @@ pub fn standing_plan(plan: &JsonText) -> Option<String> {
     Some(texts::standing_plan(&list))
 }
 
-fn line(step: &Step) -> String {
+fn line(step: &PlanStep) -> String {
     let mark = match step.status {
         Status::Done => 'x',
         Status::InProgress => '>',

@@ -26,7 +26,7 @@ const REPLY_TOKENS: u64 = 1_024;
 
 /// What an agent used of its budget, including its sub-agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Spent {
+pub(super) struct Spending {
     pub(super) tool_calls: u32,
     pub(super) tokens: u64,
     pub(super) cost: u64,
@@ -34,7 +34,7 @@ pub(super) struct Spent {
     pub(super) last_cost: u64,
 }
 
-impl Spent {
+impl Spending {
     fn charge(&mut self, usage: &Usage, cost: Cost) {
         self.charge_tokens(usage.all_tokens());
         self.cost = self.cost.saturating_add(cost.amount.0);

@@ -16,7 +16,7 @@ use super::loading::Loading;
 use super::under_way::UnderWay;
 use super::{Driver, INBOX_SIZE, RunScope};
 use crate::engine::Engine;
-use crate::feed::{Feed, Origin};
+use crate::feed::{DrivenHere, Feed};
 use crate::run_end::EndSender;
 use crate::run_handle::RunLink;
 use crate::runs::RunSlot;
@@ -95,8 +95,8 @@ impl Driver {
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let end = EndSender::default();
         let lease = slot.as_ref().map(RunSlot::lease_token);
-        let origin = lease.map(|lease| Origin { lease, policy });
-        let feed = Arc::new(Feed::driven(origin));
+        let driven_here = lease.map(|lease| DrivenHere { lease, policy });
+        let feed = Arc::new(Feed::driven(driven_here));
         feed.publish(&mut records);
         let active = ActiveTime::after(active, &feed);
         let link = RunLink {

@@ -136,7 +136,7 @@ impl Subscriber {
             return;
         };
         let feed: &Feed = &handle.link.feed;
-        let Some(origin) = feed.origin() else {
+        let Some(driven_here) = feed.driven_here() else {
             return;
         };
         let (after, open) = feed.open_calls();
@@ -157,11 +157,11 @@ impl Subscriber {
                 item: last,
             } = sent;
             buffer.read_items(position, after, |item, event| {
-                if !may_leave(&event.body, origin.policy) {
+                if !may_leave(&event.body, driven_here.policy) {
                     return;
                 }
                 let piece = Piece {
-                    lease: origin.lease,
+                    lease: driven_here.lease,
                     at: *known,
                     begins: *last != Some(item),
                     event,

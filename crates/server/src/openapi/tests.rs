@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::access::Access;
-use crate::limits::{Limits, ServerState};
+use crate::limits::{ClientLimits, ServerState};
 use crate::mcp::McpClients;
 use crate::metrics::Metrics;
 use crate::routes::routes;
@@ -30,7 +30,11 @@ fn router() -> Router {
         log: None,
         metrics: Metrics::new(),
     };
-    let state = ServerState::new(orchestrator, &Limits::default(), access.metrics.clone());
+    let state = ServerState::new(
+        orchestrator,
+        &ClientLimits::default(),
+        access.metrics.clone(),
+    );
     let clients = McpClients::new(&state);
     routes(state, &clients, access)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis::memory::MemoryStore;
 use neuraxis::{DecideLater, Orchestrator, Role};
-use neuraxis_server::Limits;
+use neuraxis_server::ClientLimits;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ async fn refund_in_one_place() -> InProcess {
         .approver(Arc::new(DecideLater))
         .build()
         .unwrap();
-    let mut limits = Limits::default();
+    let mut limits = ClientLimits::default();
     limits.max_runs = NonZeroU32::MIN;
     InProcess::serve_within(orchestrator, limits).await
 }

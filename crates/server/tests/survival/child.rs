@@ -13,7 +13,7 @@ use neuraxis::ports::{
     TurnContext, async_trait,
 };
 use neuraxis_app::{App, Config, Environment, Sources, Worker};
-use neuraxis_server::{DecisionToken, Limits, Server};
+use neuraxis_server::{ClientLimits, DecisionToken, Server};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::spec;
 
@@ -75,7 +75,7 @@ pub(crate) fn serve(folder: &Path) {
         }
         orchestrator.runs().recover().await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
-        let mut limits = Limits::default();
+        let mut limits = ClientLimits::default();
         limits.decisions = Some(DecisionToken::new(TOKEN));
         limits.modes = Some(vec![Mode::EXPLORATORY]);
         let server = server.await.unwrap().with_limits(limits);

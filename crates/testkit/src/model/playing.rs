@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
 use neuraxis_ports::CancellationToken;
 
-use super::script::{Script, Step};
+use super::script::{Script, ScriptStep};
 use crate::call::Open;
 
 /// The rest of a script. Dropping it abandons the call.
 pub(super) struct Playing {
-    steps: VecDeque<Step>,
+    steps: VecDeque<ScriptStep>,
     cancellation: CancellationToken,
     _open: Open,
 }
@@ -31,7 +31,7 @@ impl Playing {
             return Some(Err(error));
         }
         match self.steps.pop_front() {
-            Some(Step::Delta(delta)) => Some(Ok(delta)),
+            Some(ScriptStep::Delta(delta)) => Some(Ok(delta)),
             _ => None,
         }
     }
@@ -46,10 +46,10 @@ impl Playing {
                 ));
             }
             match step {
-                Step::Delta(_) => return Ok(()),
-                Step::Fail(error) => return Err(error.clone()),
-                Step::Hang => self.cancellation.cancelled().await,
-                Step::Wait(wait) => {
+                ScriptStep::Delta(_) => return Ok(()),
+                ScriptStep::Fail(error) => return Err(error.clone()),
+                ScriptStep::Hang => self.cancellation.cancelled().await,
+                ScriptStep::Wait(wait) => {
                     if self
                         .cancellation
                         .run_until_cancelled(tokio::time::sleep(*wait))

@@ -11,12 +11,12 @@ use neuraxis_core::{LlmError, Reply, ReplyDelta};
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Script {
-    pub(super) steps: VecDeque<Step>,
+    pub(super) steps: VecDeque<ScriptStep>,
 }
 
 /// A step of a script.
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     Delta(ReplyDelta),
     Fail(LlmError),
     Wait(Duration),
@@ -27,23 +27,23 @@ impl Script {
     /// Plays exactly these deltas. Without an [`ReplyDelta::End`], the reply is cut off.
     pub fn deltas(deltas: impl IntoIterator<Item = ReplyDelta>) -> Self {
         Self {
-            steps: deltas.into_iter().map(Step::Delta).collect(),
+            steps: deltas.into_iter().map(ScriptStep::Delta).collect(),
         }
     }
 
     /// Sends nothing until the call is cancelled.
     pub fn hanging() -> Self {
         Self {
-            steps: VecDeque::from([Step::Hang]),
+            steps: VecDeque::from([ScriptStep::Hang]),
         }
     }
 
     /// Splits texts and arguments into pieces of `chars` characters.
     pub fn split(self, chars: usize) -> Self {
         let split = |step| match step {
-            Step::Delta(delta) => split_delta(delta, chars.max(1))
+            ScriptStep::Delta(delta) => split_delta(delta, chars.max(1))
                 .into_iter()
-                .map(Step::Delta)
+                .map(ScriptStep::Delta)
                 .collect(),
             other => vec![other],
         };
@@ -54,7 +54,7 @@ impl Script {
 
     /// Waits before the first delta.
     pub fn after(mut self, wait: Duration) -> Self {
-        self.steps.push_front(Step::Wait(wait));
+        self.steps.push_front(ScriptStep::Wait(wait));
         self
     }
 
@@ -64,19 +64,19 @@ impl Script {
             steps: self
                 .steps
                 .into_iter()
-                .flat_map(|step| [Step::Wait(wait), step])
+                .flat_map(|step| [ScriptStep::Wait(wait), step])
                 .collect(),
         }
     }
 
     /// Fails after `deltas` deltas.
     pub fn fail_at(self, deltas: usize, error: LlmError) -> Self {
-        self.end_at(deltas, Some(Step::Fail(error)))
+        self.end_at(deltas, Some(ScriptStep::Fail(error)))
     }
 
     /// Sends nothing more after `deltas` deltas, until the call is cancelled.
     pub fn hang_at(self, deltas: usize) -> Self {
-        self.end_at(deltas, Some(Step::Hang))
+        self.end_at(deltas, Some(ScriptStep::Hang))
     }
 
     /// Ends after `deltas` deltas, as if the connection had been closed.
@@ -84,10 +84,10 @@ impl Script {
         self.end_at(deltas, None)
     }
 
-    fn end_at(self, deltas: usize, end: Option<Step>) -> Self {
+    fn end_at(self, deltas: usize, end: Option<ScriptStep>) -> Self {
         let mut kept = 0;
-        let within = |step: &Step| {
-            kept += usize::from(matches!(step, Step::Delta(_)));
+        let within = |step: &ScriptStep| {
+            kept += usize::from(matches!(step, ScriptStep::Delta(_)));
             kept <= deltas
         };
         Self {
@@ -110,7 +110,7 @@ impl From<Reply> for Script {
 impl From<LlmError> for Script {
     fn from(error: LlmError) -> Self {
         Self {
-            steps: VecDeque::from([Step::Fail(error)]),
+            steps: VecDeque::from([ScriptStep::Fail(error)]),
         }
     }
 }

@@ -10,12 +10,12 @@ use neuraxis_ports::{ToolContext, ToolError};
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Act {
-    before: Vec<Step>,
+    before: Vec<ActStep>,
     end: End,
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ActStep {
     Wait(Duration),
     Progress {
         name: String,
@@ -75,12 +75,12 @@ impl Act {
 
     /// Waits before it continues. Cancelling does not interrupt the wait.
     pub fn after(self, wait: Duration) -> Self {
-        self.with(Step::Wait(wait))
+        self.with(ActStep::Wait(wait))
     }
 
     /// Reports what it is doing and how far it has come.
     pub fn reporting(self, name: &str, steps: Option<ProgressSteps>) -> Self {
-        self.with(Step::Progress {
+        self.with(ActStep::Progress {
             name: name.to_owned(),
             steps,
         })
@@ -88,7 +88,7 @@ impl Act {
 
     /// Prints output while it runs.
     pub fn printing(self, text: &str) -> Self {
-        self.with(Step::Output(text.to_owned()))
+        self.with(ActStep::Output(text.to_owned()))
     }
 
     fn ending(end: End) -> Self {
@@ -98,7 +98,7 @@ impl Act {
         }
     }
 
-    fn with(mut self, step: Step) -> Self {
+    fn with(mut self, step: ActStep) -> Self {
         self.before.push(step);
         self
     }
@@ -107,9 +107,9 @@ impl Act {
     pub(super) async fn play(self, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
         for step in self.before {
             match step {
-                Step::Wait(wait) => tokio::time::sleep(wait).await,
-                Step::Progress { name, steps } => ctx.progress.report(&name, None, steps),
-                Step::Output(text) => ctx.progress.output(&text),
+                ActStep::Wait(wait) => tokio::time::sleep(wait).await,
+                ActStep::Progress { name, steps } => ctx.progress.report(&name, None, steps),
+                ActStep::Output(text) => ctx.progress.output(&text),
             }
         }
         match self.end {

@@ -40,12 +40,12 @@ pub fn update_plan() -> Result<Arc<dyn Tool>, DefinitionError> {
 #[serde(deny_unknown_fields)]
 struct Plan {
     /// All steps, in order, at most 50. An empty list clears the plan.
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct PlanStep {
     /// What to do, in one line.
     step: String,
     /// The status of the step.

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use self::end::{error_in_stream, error_of, finish_by_status};
 use self::item::{Kind, Progress, Section};
 use super::event::{Event, Response, ResponseUsage, non_empty, text_of};
-use super::state::Origin;
+use super::state::StateOrigin;
 use crate::client::without_reply;
 
 /// The maximum number of items in one reply: far more than any model intends.
@@ -203,7 +203,7 @@ impl Output {
         }
         let raw = item.ok_or_else(|| invalid("an item event has no item"))?;
         self.count_bytes(raw.get().len())?;
-        let origin = Origin {
+        let origin = StateOrigin {
             server: &self.server,
             model: &self.requested,
         };

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// The server and the model that produced an item. State is sent back only to its origin: it is encrypted for one
 /// account and model, and its ids are known only there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Origin<'a> {
+pub(super) struct StateOrigin<'a> {
     pub(super) server: &'a str,
     pub(super) model: &'a str,
 }
@@ -39,7 +39,7 @@ pub(super) struct ItemState<'a> {
 }
 
 impl<'a> ItemState<'a> {
-    pub(super) fn from(origin: Origin<'a>) -> Self {
+    pub(super) fn from(origin: StateOrigin<'a>) -> Self {
         Self {
             server: origin.server.into(),
             model: origin.model.into(),
@@ -48,7 +48,7 @@ impl<'a> ItemState<'a> {
     }
 
     /// Reads the stored state of an item, if it has this origin.
-    pub(super) fn read(text: &'a str, origin: Origin<'_>) -> Option<Self> {
+    pub(super) fn read(text: &'a str, origin: StateOrigin<'_>) -> Option<Self> {
         let state: Self = serde_json::from_str(text).ok()?;
         let is_ours = state.server == origin.server && state.model == origin.model;
         is_ours.then_some(state)

@@ -15,7 +15,7 @@ use super::{Outcomes, Task, outcome};
 use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Value, values};
-use crate::step::Step;
+use crate::step::EncodedStep;
 
 /// What a step changes in its run's row.
 pub(super) struct Change {
@@ -36,7 +36,7 @@ pub(super) struct Change {
 pub(super) struct NextStep<'a> {
     /// Its place among the jobs.
     place: usize,
-    pub(super) step: &'a Step,
+    pub(super) step: &'a EncodedStep,
     pub(super) change: Change,
 }
 
@@ -44,7 +44,7 @@ impl<'a> NextStep<'a> {
     /// Describes a step already applied to the state of its run; `before` is the number of records before it.
     pub(super) fn applied(
         place: usize,
-        step: &'a Step,
+        step: &'a EncodedStep,
         state: &RunState,
         before: u64,
     ) -> Result<Self, StoreError> {
@@ -61,7 +61,7 @@ impl Task {
     pub(super) async fn commit<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
-        steps: &[&'a Step],
+        steps: &[&'a EncodedStep],
     ) -> Result<Outcomes, Error> {
         let mut outcomes = Vec::with_capacity(steps.len());
         let mut next = Vec::with_capacity(steps.len());
@@ -103,7 +103,7 @@ impl Task {
         &mut self,
         transaction: &mut Transaction<'_>,
         place: usize,
-        step: &'a Step,
+        step: &'a EncodedStep,
     ) -> Result<Option<NextStep<'a>>, Failure> {
         let lease = &step.lease;
         let stale = || StoreError::Stale(lease.run);

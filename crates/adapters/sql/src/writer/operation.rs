@@ -8,7 +8,7 @@ use super::Task;
 use crate::database::FileIdentity;
 use crate::error::Failure;
 use crate::link::{Link, values};
-use crate::step::Step;
+use crate::step::EncodedStep;
 
 /// The number of hashes that a probe writes if the disk may be full: 64 KiB, as many bytes as a turn takes.
 const HASHES: u64 = 2_048;
@@ -54,7 +54,7 @@ pub(crate) enum Operation {
 pub(crate) struct Beginning {
     pub(crate) start: RunStart,
     /// Its first records, encoded.
-    pub(crate) first: Option<Step>,
+    pub(crate) first: Option<EncodedStep>,
 }
 
 /// The result of an operation.

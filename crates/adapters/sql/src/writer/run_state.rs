@@ -11,7 +11,7 @@ use super::Task;
 use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::read::history::EndedRun;
-use crate::step::Step;
+use crate::step::EncodedStep;
 
 #[derive(Debug)]
 pub(super) struct RunState {
@@ -81,7 +81,11 @@ impl RunState {
 
     /// Checks that the run has space for a step. Imported records may already have used the space reserved for the
     /// run's end.
-    pub(super) fn check_size(&self, step: &Step, bounds: &RunBounds) -> Result<(), StoreError> {
+    pub(super) fn check_size(
+        &self,
+        step: &EncodedStep,
+        bounds: &RunBounds,
+    ) -> Result<(), StoreError> {
         let ending = match self.imported {
             true => Ending::Ends,
             false => step.ending,
@@ -91,7 +95,7 @@ impl RunState {
     }
 
     /// Applies a step that is the next one.
-    pub(super) fn apply(&mut self, step: &Step, bounds: &RunBounds) {
+    pub(super) fn apply(&mut self, step: &EncodedStep, bounds: &RunBounds) {
         let size = step.added_to(self.size);
         if size.has_crossed(self.size, bounds) {
             tracing::warn!(run = %step.lease.run, records = size.records, bytes = size.bytes, "a run is getting long");

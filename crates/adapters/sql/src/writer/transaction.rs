@@ -8,7 +8,7 @@ use super::commit::NextStep;
 use super::upsert::{chunks, in_chunks, rows};
 use crate::link::{Link, Value, values};
 use crate::read::history::EndedRun;
-use crate::step::Step;
+use crate::step::EncodedStep;
 
 /// A transaction that writes.
 pub(super) struct Transaction<'a> {
@@ -59,7 +59,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns whether exactly this step is stored.
-    pub(super) async fn is_stored(&mut self, run: i64, step: &Step) -> Result<bool, Error> {
+    pub(super) async fn is_stored(&mut self, run: i64, step: &EncodedStep) -> Result<bool, Error> {
         let Some((first, last)) = step.range() else {
             return Ok(true);
         };

@@ -40,8 +40,8 @@ impl http_body::Body for Paced {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> TimeLimits {
+    TimeLimits {
         first: Instant::now() + 60 * SECOND,
         idle: 10 * SECOND,
         output: 30 * SECOND,
@@ -51,7 +51,7 @@ fn limits() -> Limits {
 
 fn body(
     pieces: impl IntoIterator<Item = (Duration, &'static [u8])>,
-    limits: Limits,
+    limits: TimeLimits,
     cancellation: &CancellationToken,
 ) -> Body {
     let paced = Paced {
@@ -161,7 +161,7 @@ async fn the_time_a_reader_takes_does_not_count_against_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn the_whole_body_has_its_own_time_limit() {
-    let limits = Limits {
+    let limits = TimeLimits {
         end: Some(Instant::now() + 12 * SECOND),
         ..limits()
     };
@@ -174,7 +174,7 @@ async fn the_whole_body_has_its_own_time_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_duration_too_long_for_the_clock_is_no_limit() {
-    let limits = Limits {
+    let limits = TimeLimits {
         first: after(Instant::now(), Duration::MAX),
         idle: Duration::MAX,
         output: Duration::MAX,

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use self::calls::Call;
 use crate::chat::chunk::{Choice, Chunk, Content, ContentPart, Delta, Timings, UsageField};
-use crate::chat::state::Origin;
+use crate::chat::state::StateOrigin;
 use crate::chat::usage::usage;
 use crate::errors::ServerErrors;
 use crate::reply::{
@@ -35,7 +35,7 @@ const GAVE_UP_REASONS: [&str; 3] = ["error", "abort", "insufficient_system_resou
 pub(super) struct Blocks {
     model: ModelRef,
     /// The server and model that were asked.
-    origin: Origin,
+    origin: StateOrigin,
     model_is_named: bool,
     next: BlockIndex,
     reasoning: Option<BlockIndex>,
@@ -55,7 +55,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Starts a reply of `model`; the server may still name another one.
-    pub(super) fn new(model: ModelRef, origin: Origin) -> Self {
+    pub(super) fn new(model: ModelRef, origin: StateOrigin) -> Self {
         Self {
             model,
             origin,

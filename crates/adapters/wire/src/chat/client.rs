@@ -10,7 +10,7 @@ use crate::chat::blocks::Blocks;
 use crate::chat::dialect::Dialect;
 use crate::chat::encode::{Encoder, Refused};
 use crate::chat::extra::ExtraFields;
-use crate::chat::state::Origin;
+use crate::chat::state::StateOrigin;
 use crate::endpoint::{Endpoint, Route};
 use crate::reply::{Filtered, ReplyFilter};
 use crate::request::Delivery;
@@ -72,7 +72,7 @@ pub struct ChatClient {
     endpoint: Arc<Endpoint>,
     route: Route,
     model: ModelRef,
-    origin: Origin,
+    origin: StateOrigin,
     encoder: Encoder,
 }
 
@@ -86,7 +86,7 @@ impl ChatClient {
         dialect: Dialect,
     ) -> Self {
         let model = ModelRef::new(dialect.provider, model);
-        let origin = Origin {
+        let origin = StateOrigin {
             server: Arc::from(endpoint.errors().server()),
             model: Arc::clone(&model.model),
         };

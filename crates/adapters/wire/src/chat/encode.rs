@@ -17,7 +17,7 @@ use self::message::is_out_of_turn;
 use crate::chat::dialect::{
     Dialect, LateSystem, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
-use crate::chat::state::Origin;
+use crate::chat::state::StateOrigin;
 use crate::request::{
     Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_media, check_named_tool,
     push_schema_message, schema_of, write_schema,
@@ -31,7 +31,7 @@ const CONTINUE: &str = "Please continue.";
 #[derive(Debug)]
 pub(super) struct Encoder {
     dialect: Dialect,
-    origin: Origin,
+    origin: StateOrigin,
     /// The body up to the first message.
     head: Vec<u8>,
     prefixes: PrefixCache<Rules>,
@@ -85,7 +85,7 @@ impl Encoder {
         json.raw(r#","messages":["#);
         Self {
             dialect,
-            origin: Origin::default(),
+            origin: StateOrigin::default(),
             head,
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, PropertyNames::Any, write_tool),
@@ -95,7 +95,7 @@ impl Encoder {
     }
 
     /// Sets the server and model that the requests go to: state from a server is sent to no other.
-    pub(super) fn at(mut self, origin: Origin) -> Self {
+    pub(super) fn at(mut self, origin: StateOrigin) -> Self {
         self.origin = origin;
         self
     }

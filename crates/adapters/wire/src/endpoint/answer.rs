@@ -10,7 +10,7 @@ use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::CancellationToken;
 use serde_json::Value;
 
-use crate::body::{Body, Limits};
+use crate::body::{Body, TimeLimits};
 use crate::endpoint::address;
 use crate::errors::{Failure, ServerErrors, content_type};
 
@@ -27,7 +27,7 @@ pub(super) struct HttpReply {
 impl HttpReply {
     pub(super) fn new(
         response: reqwest::Response,
-        limits: Limits,
+        limits: TimeLimits,
         cancellation: CancellationToken,
         errors: Arc<ServerErrors>,
     ) -> Box<Self> {

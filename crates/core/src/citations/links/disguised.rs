@@ -11,14 +11,14 @@ impl Finder<'_> {
     /// Finds addresses that only appear once backslashes and entities are resolved.
     pub(super) fn disguised(&mut self, run: &[&Parsed<'_>]) {
         let mut shown = String::new();
-        let mut origins: Vec<Origin> = Vec::new();
+        let mut pieces: Vec<RenderedPiece> = Vec::new();
         for (event, range) in run {
             let piece: &str = match event {
                 Event::Text(text) => text,
                 Event::SoftBreak => "\n",
                 _ => " ",
             };
-            origins.push(Origin {
+            pieces.push(RenderedPiece {
                 start: shown.len(),
                 length: piece.len(),
                 range: range.clone(),
@@ -30,14 +30,14 @@ impl Finder<'_> {
         if raw == Some(shown.as_str()) {
             return;
         }
-        let origin = |at: usize| {
-            let next = origins.partition_point(|origin| origin.start <= at);
-            origins.get(next.checked_sub(1)?)
+        let piece = |at: usize| {
+            let next = pieces.partition_point(|piece| piece.start <= at);
+            pieces.get(next.checked_sub(1)?)
         };
         for found in addresses_in(&shown, 0, shown.len()) {
             let last = found.end.saturating_sub(1);
-            let start = origin(found.start).map(|it| it.of(found.start).start);
-            let end = origin(last).map(|it| it.of(last).end);
+            let start = piece(found.start).map(|it| it.of(found.start).start);
+            let end = piece(last).map(|it| it.of(last).end);
             if let (Some(start), Some(end)) = (start, end) {
                 let url = shown.get(found).unwrap_or_default();
                 self.replace(start..end, url);
@@ -66,8 +66,8 @@ impl Finder<'_> {
     }
 }
 
-/// The origin of a piece of rendered text.
-struct Origin {
+/// A piece of rendered text, and where it is in the source.
+struct RenderedPiece {
     /// Its start and length in the rendered text.
     start: usize,
     length: usize,
@@ -75,7 +75,7 @@ struct Origin {
     range: Range<usize>,
 }
 
-impl Origin {
+impl RenderedPiece {
     /// Returns the source range of a rendered byte; an entity is one unit.
     fn of(&self, shown: usize) -> Range<usize> {
         if self.length != self.range.len() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{SessionStore, Tool};
 use neuraxis::{Orchestrator, Role};
-use neuraxis_server::{DecisionToken, Keys, Limits, ListenAddress, Server, Stop, Unfinished};
+use neuraxis_server::{ClientLimits, DecisionToken, Keys, ListenAddress, Server, Stop, Unfinished};
 use neuraxis_testkit::ScriptedModel;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -49,13 +49,13 @@ impl InProcess {
 
     /// Serves an engine to clients with keys.
     pub(crate) async fn serve_to(orchestrator: Orchestrator, keys: Keys) -> Self {
-        let mut limits = Limits::default();
+        let mut limits = ClientLimits::default();
         limits.keys = keys;
         Self::serve_within(orchestrator, limits).await
     }
 
     /// Serves an engine within limits.
-    pub(crate) async fn serve_within(orchestrator: Orchestrator, mut limits: Limits) -> Self {
+    pub(crate) async fn serve_within(orchestrator: Orchestrator, mut limits: ClientLimits) -> Self {
         let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
         limits.decisions = Some(DecisionToken::new(TOKEN));
         let server = Server::bind(listen, orchestrator).await.unwrap();

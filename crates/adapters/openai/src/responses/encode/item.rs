@@ -14,7 +14,7 @@ use neuraxis_wire::request::{
 
 use crate::dialect::PROVIDER;
 use crate::responses::dialect::{ReplyStorage, ResponsesDialect};
-use crate::responses::state::{ItemState, Origin};
+use crate::responses::state::{ItemState, StateOrigin};
 
 /// The maximum length of a call id and of a function name, in bytes.
 const LONGEST_CALL_ID: usize = 64;
@@ -59,7 +59,7 @@ impl Rules {
         if !is_from(PROVIDER, message) {
             return None;
         }
-        let origin = Origin {
+        let origin = StateOrigin {
             server: &self.server,
             model: &self.model,
         };

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use self::kept::reasoning_text;
 use crate::responses::event::{ContentPart, Item, ItemKind, text_of};
-use crate::responses::state::Origin;
+use crate::responses::state::StateOrigin;
 
 /// The separator between two parts of reasoning.
 const BETWEEN_THOUGHTS: &str = "\n\n";
@@ -168,7 +168,7 @@ impl Progress {
     pub(super) fn finish(
         &mut self,
         raw: &RawValue,
-        origin: Origin<'_>,
+        origin: StateOrigin<'_>,
         shares: &mut Shares,
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {

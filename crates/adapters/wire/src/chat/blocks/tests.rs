@@ -11,7 +11,7 @@ fn errors() -> ServerErrors {
 }
 
 fn blocks() -> Blocks {
-    let origin = Origin {
+    let origin = StateOrigin {
         server: "http://127.0.0.1:8080".into(),
         model: "default".into(),
     };

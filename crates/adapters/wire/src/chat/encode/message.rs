@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
-use crate::chat::state::{CallState, Origin};
+use crate::chat::state::{CallState, StateOrigin};
 use crate::request::{
     JsonWriter, MessageEncoder, answered_id, call_id, is_from, plain_name, result_text, short_id,
     strict_id, text_of, unsupported, write_user_content,
@@ -33,7 +33,7 @@ const SIGNATURE_PLACEHOLDER: &str =
 pub(crate) struct Rules {
     pub(super) dialect: Dialect,
     /// The server and model that the messages go to. It is the same for as long as these rules are used.
-    origin: Origin,
+    origin: StateOrigin,
     late_system_as_user: bool,
     /// Whether user and assistant must alternate.
     pub(super) alternating: bool,
@@ -55,7 +55,7 @@ impl Rules {
         let turn_start = messages.iter().rposition(is_user);
         Self {
             dialect,
-            origin: Origin::default(),
+            origin: StateOrigin::default(),
             late_system_as_user,
             alternating: false,
             strict_ids: false,
@@ -83,7 +83,7 @@ impl Rules {
     }
 
     /// Sets the server and model that the messages go to.
-    pub(super) fn at(mut self, origin: Origin) -> Self {
+    pub(super) fn at(mut self, origin: StateOrigin) -> Self {
         self.origin = origin;
         self
     }

@@ -256,7 +256,7 @@ fn extra_content_of_a_call_is_sent_back_only_to_its_own_server_and_model() {
         {
             call.state = Some(JsonText::from_text(state));
         }
-        let origin = Origin {
+        let origin = StateOrigin {
             server: server.into(),
             model: model.into(),
         };
@@ -292,7 +292,7 @@ fn the_first_unsigned_call_of_a_message_is_signed_after_a_refusal() {
         let state = json!({"server": "http://a", "model": "m", "extra_content": extra});
         call.state = Some(JsonText::from_text(state.to_string()));
     }
-    let encoder = Encoder::new("m", STANDARD).at(Origin {
+    let encoder = Encoder::new("m", STANDARD).at(StateOrigin {
         server: "http://a".into(),
         model: "m".into(),
     });

@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 
 use super::{BETWEEN_THOUGHTS, Kind, Progress, unreadable};
 use crate::responses::event::{ContentPart, Item, non_empty};
-use crate::responses::state::{ItemState, Origin};
+use crate::responses::state::{ItemState, StateOrigin};
 
 impl Progress {
     /// Returns the part of the item that is stored to be sent back.
     pub(super) fn state(
         &self,
         item: Item<'_>,
-        origin: Origin<'_>,
+        origin: StateOrigin<'_>,
     ) -> Result<Option<ReplyDelta>, LlmError> {
         let whole = match self.kind {
             Kind::Reasoning => Some(reasoning_to_send(&item)?),
