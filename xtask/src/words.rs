@@ -1,6 +1,9 @@
-//! `cargo xtask words`: finds comments that say nothing, phrases that are not plain English, and files that are too small.
+//! `cargo xtask words`: finds comments that say nothing, phrases that are not plain English, files that are too small, and
+//! names that several crates give to public types.
 //!
 //! It cannot tell a good comment from a bad one; it finds only what is never good.
+
+mod type_names;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::cargo::workspace_root;
+use type_names::TypeNames;
 
 /// A file with fewer lines must be merged into another, unless it is the root of a module or a crate, or a port or
 /// suite with a name of its own ([`is_one_named_thing`]).
@@ -30,9 +34,14 @@ const PHRASES: [(&str, &str); 7] = [
 /// Checks the sources and the documents and prints the violations.
 pub(crate) fn check() -> anyhow::Result<()> {
     let mut found = 0;
+    let mut names = TypeNames::default();
     for folder in ["crates", "xtask"] {
-        found += check_below(folder, "rs", check_source)?;
+        found += check_below(folder, "rs", |shown, file, text| {
+            names.add(shown, text);
+            check_source(shown, file, text)
+        })?;
     }
+    found += names.print_violations();
     for folder in ["README.md", "CONTRIBUTING.md", "docs"] {
         found += check_below(folder, "md", |document, _, text| {
             print_phrases(document, &prose(text))
@@ -48,7 +57,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 fn check_below(
     path: &str,
     extension: &str,
-    check: impl Fn(&Path, &Path, &str) -> usize,
+    mut check: impl FnMut(&Path, &Path, &str) -> usize,
 ) -> anyhow::Result<usize> {
     let mut files = Vec::new();
     add_files(&workspace_root().join(path), extension, &mut files)?;
