@@ -6,7 +6,12 @@
 
 mod body;
 mod cause;
+mod conversation;
 mod kept;
+mod limit;
+mod model_call;
+mod tool_call;
+mod waiting;
 mod withhold;
 
 use std::ops::RangeInclusive;
@@ -15,13 +20,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 
-pub use body::{
-    ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LimitKind, LimitReachedRecord,
-    LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin, Pending, PendingKind,
-    PlanChanged, PromptInjected, PromptReason, RecordBody, RoleDowngraded, RunStarted, Span,
-    Summarized, ToolCallFailed, ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
+pub use body::{RecordBody, RunStarted, Warning};
+pub use conversation::{
+    ContextTrimmed, HistoryRepaired, PromptInjected, PromptReason, Span, Summarized,
 };
-
+pub use limit::{LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached};
+pub use model_call::{Escalated, LlmCall, LlmFailed, RoleDowngraded};
+pub use tool_call::{Origin, PlanChanged, ToolCallFailed, ToolCallStarted, ToolResult, ToolStatus};
+pub use waiting::{ApprovalRequested, Pending, PendingKind, Waiting};
 pub use withhold::is_withheld;
 
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
