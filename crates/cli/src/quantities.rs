@@ -40,7 +40,7 @@ pub(crate) fn moment(at: Timestamp) -> String {
 }
 
 /// Formats an amount in US dollars: small ones exactly, others to four places.
-pub(crate) fn dollars(cost: MicroUsd) -> String {
+fn dollars(cost: MicroUsd) -> String {
     let micros = cost.0;
     match micros {
         0 => "$0".to_owned(),

@@ -1,10 +1,12 @@
 //! What got worse and what got better since an earlier report.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use neuraxis_core::CountLabel;
 use serde::Serialize;
 
-use crate::report::{CaseReport, CaseStatus, Report};
+use crate::report::{Attempt, CaseReport, CaseStatus, CheckOutcome, Report};
 
 /// Two reports compared case by case. Cases are matched by name. If several cases share a name, as may happen when
 /// secrets were removed from the names, they are matched in order: first with first, and so on.
@@ -15,6 +17,9 @@ pub struct Comparison {
     pub worse: Vec<CaseChange>,
     /// Cases that now pass and did not before, or that still do not pass but pass in more attempts.
     pub better: Vec<CaseChange>,
+    /// Cases that passed and still do, but in a smaller share of their attempts: no regression by their `pass_rate`,
+    /// and perhaps the beginning of one. They are among the [unchanged](Self::unchanged).
+    pub less_often: Vec<CaseChange>,
     /// Cases that pass and are new, or were not run before.
     pub new: Vec<String>,
     /// Cases that do not pass and are new or were not run before, and cases that were an error before and now fail.
@@ -25,6 +30,41 @@ pub struct Comparison {
     pub gone: Vec<String>,
     /// The number of cases that passed and still do.
     pub unchanged: u64,
+    /// What the cases that ran both times used; `None` if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageChange>,
+}
+
+/// What the same cases used earlier and now.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct UsageChange {
+    /// Earlier.
+    pub was: ComparedUsage,
+    /// Now.
+    pub now: ComparedUsage,
+}
+
+/// What one attempt of each compared case used, without judges: the average of those that could be judged, added up.
+/// So the number of attempts makes no difference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ComparedUsage {
+    /// The number of cases.
+    pub cases: u64,
+    /// Tokens of all model calls.
+    pub tokens: u64,
+    /// How reliable that number is.
+    pub tokens_label: CountLabel,
+    /// The cost; `None` if a model without a price answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
+    /// How reliable the cost is.
+    pub cost_label: CountLabel,
+    /// How long runs were active, in milliseconds.
+    pub active_ms: u64,
+    /// The models that answered; empty if the results do not say.
+    pub models: BTreeSet<String>,
 }
 
 /// The earlier and the current result of a case.
@@ -50,6 +90,7 @@ impl Report {
         // In the order of the earlier report; each matched case is taken out.
         let mut before: Vec<Option<&CaseReport>> = earlier.cases.iter().map(Some).collect();
         let mut comparison = Comparison::default();
+        let mut usage = UsageChange::default();
         for case in &self.cases {
             let passes = case.status == CaseStatus::Passed;
             let mut left = before.iter_mut();
@@ -59,11 +100,15 @@ impl Report {
             match was.filter(|was| was.status != CaseStatus::NotRun) {
                 None if passes => comparison.new.push(case.name.clone()),
                 None => comparison.new_failures.push(case.name.clone()),
-                Some(was) => comparison.place(was, case),
+                Some(was) => {
+                    comparison.place(was, case);
+                    usage.add(was, case);
+                }
             }
         }
         let gone = before.into_iter().flatten();
         comparison.gone = gone.map(|case| case.name.clone()).collect();
+        comparison.usage = Some(usage).filter(|usage| usage.now.cases > 0);
         comparison
     }
 }
@@ -79,7 +124,12 @@ impl Comparison {
         };
         let passes = |case: &CaseReport| case.status == CaseStatus::Passed;
         match (passes(was), passes(now)) {
-            (true, true) => self.unchanged += 1,
+            (true, true) => {
+                self.unchanged += 1;
+                if now.rate() < was.rate() {
+                    self.less_often.push(shift());
+                }
+            }
             (true, false) => self.worse.push(shift()),
             (false, true) => self.better.push(shift()),
             (false, false) if now.rate() < was.rate() => self.worse.push(shift()),
@@ -99,6 +149,65 @@ impl Comparison {
     pub const fn is_fine(&self) -> bool {
         self.worse.is_empty() && self.new_failures.is_empty()
     }
+}
+
+impl UsageChange {
+    /// Adds a case that was run earlier and now, unless one of the results says nothing about what it uses.
+    fn add(&mut self, was: &CaseReport, now: &CaseReport) {
+        let (earlier, current) = (judged(was), judged(now));
+        if was.stored || now.stored || earlier.is_empty() || current.is_empty() {
+            return;
+        }
+        self.was.add(&earlier);
+        self.now.add(&current);
+    }
+}
+
+impl Default for ComparedUsage {
+    fn default() -> Self {
+        Self {
+            cases: 0,
+            tokens: 0,
+            tokens_label: CountLabel::Measured,
+            cost_micro_usd: Some(0),
+            cost_label: CountLabel::Measured,
+            active_ms: 0,
+            models: BTreeSet::new(),
+        }
+    }
+}
+
+impl ComparedUsage {
+    /// Adds the average of a case's attempts.
+    fn add(&mut self, attempts: &[&Attempt]) {
+        let average = |of: fn(&Attempt) -> u64| {
+            let count = attempts.len() as u64;
+            let sum = attempts.iter().map(|attempt| of(attempt));
+            let sum = sum.fold(0, u64::saturating_add);
+            // Rounded to the nearest whole number.
+            sum.saturating_add(count / 2) / count.max(1)
+        };
+        self.cases += 1;
+        self.tokens = self.tokens.saturating_add(average(|it| it.tokens));
+        self.active_ms = self.active_ms.saturating_add(average(|it| it.active_ms));
+        let cost = average(|it| it.cost_micro_usd.unwrap_or(0));
+        let are_priced = attempts.iter().all(|it| it.cost_micro_usd.is_some());
+        let sum = self.cost_micro_usd.filter(|_| are_priced);
+        self.cost_micro_usd = sum.map(|sum| sum.saturating_add(cost));
+        for attempt in attempts {
+            self.tokens_label = self.tokens_label.max(attempt.tokens_label);
+            self.cost_label = self.cost_label.max(attempt.cost_label);
+            self.models.extend(attempt.models.iter().cloned());
+        }
+    }
+}
+
+/// Returns the attempts of a case that could be judged: others may have ended halfway.
+fn judged(case: &CaseReport) -> Vec<&Attempt> {
+    let attempts = case.attempts.iter();
+    attempts
+        .filter(|it| it.verdict != CheckOutcome::Error)
+        .collect()
 }
 
 impl fmt::Display for CaseChange {

@@ -50,7 +50,7 @@ mod runner;
 
 pub use case::{Case, HistoryMessage, Source};
 pub use check::{Check, CheckFault};
-pub use compare::{CaseChange, Comparison};
+pub use compare::{CaseChange, ComparedUsage, Comparison, UsageChange};
 pub use file::{EvalFile, FileFault};
 pub use judge::{JUDGE, Judge, judge};
 pub use matching::CallPattern;

@@ -1,5 +1,6 @@
 //! What a run did, in the form that checks examine.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(crate) struct ObservedRun {
     pub(crate) without_price: Option<ModelRef>,
     /// Unknown if the usage of a call was not reported; the cost is then a lower bound.
     pub(crate) cost_label: CountLabel,
+    /// The models that answered, as `provider/model`.
+    pub(crate) models: BTreeSet<String>,
     /// Whether the run has an answer although a limit ended it.
     has_answered: bool,
     redact: Redact,
@@ -76,6 +79,15 @@ fn without_price(records: &[Arc<Record>]) -> Option<ModelRef> {
     })
 }
 
+/// Returns the models that answered, by the names under which they did. A hook that answers instead is none.
+fn models(records: &[Arc<Record>]) -> BTreeSet<String> {
+    let names = records.iter().filter_map(|record| match &record.body {
+        RecordBody::LlmCall(call) => Cost::of(&record.body).map(|_| call.reply.model.to_string()),
+        _ => None,
+    });
+    names.collect()
+}
+
 impl ObservedRun {
     pub(crate) fn of(records: &[Arc<Record>]) -> Self {
         Self {
@@ -84,6 +96,7 @@ impl ObservedRun {
             cost: run_cost(records),
             without_price: without_price(records),
             cost_label: SessionMetrics::of_run(records.iter().map(|record| &**record)).cost_label,
+            models: models(records),
             has_answered: has_answered(records),
             redact: Redact::default(),
         }

@@ -55,6 +55,9 @@ pub struct Totals {
     /// The cost; `None` if a model without a price answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
+    /// How reliable the cost is. Unknown: it is a lower bound, or there is none.
+    #[serde(default = "unknown")]
+    pub cost_label: CountLabel,
 }
 
 /// The result of one case.
@@ -122,6 +125,12 @@ pub struct Attempt {
     /// The cost of the models; `None` if one has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
+    /// How reliable the cost is. Unknown: it is a lower bound, or there is none.
+    #[serde(default = "unknown")]
+    pub cost_label: CountLabel,
+    /// The models that answered, as `provider/model` by the names under which they answered, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// How long the run was active, in milliseconds.
     pub active_ms: u64,
     /// The result of each check, in the order of the case.
@@ -170,6 +179,9 @@ pub struct JudgeUsage {
     /// Its cost; `None` if a model has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
+    /// How reliable the cost is. Unknown: it is a lower bound, or there is none.
+    #[serde(default = "unknown")]
+    pub cost_label: CountLabel,
 }
 
 /// Why a text cannot be read as a report.
@@ -237,11 +249,13 @@ impl Report {
             } += 1;
             for attempt in &case.attempts {
                 if !case.stored {
-                    totals.add(attempt.tokens, attempt.tokens_label, attempt.cost_micro_usd);
+                    totals.add_tokens(attempt.tokens, attempt.tokens_label);
+                    totals.add_cost(attempt.cost_micro_usd, attempt.cost_label);
                 }
                 let judges = attempt.checks.iter().filter_map(|check| check.judge_usage);
                 for used in judges {
-                    totals.add(used.tokens, used.tokens_label, used.cost_micro_usd);
+                    totals.add_tokens(used.tokens, used.tokens_label);
+                    totals.add_cost(used.cost_micro_usd, used.cost_label);
                 }
             }
         }
@@ -281,11 +295,15 @@ impl Report {
 }
 
 impl Totals {
-    fn add(&mut self, tokens: u64, label: CountLabel, cost: Option<u64>) {
+    fn add_tokens(&mut self, tokens: u64, label: CountLabel) {
         self.tokens = self.tokens.saturating_add(tokens);
         self.tokens_measured &= label == CountLabel::Measured;
+    }
+
+    fn add_cost(&mut self, cost: Option<u64>, label: CountLabel) {
         let sum = self.cost_micro_usd.zip(cost);
         self.cost_micro_usd = sum.map(|(one, other)| one.saturating_add(other));
+        self.cost_label = self.cost_label.max(label);
     }
 }
 
@@ -354,6 +372,7 @@ impl JudgeUsage {
             tokens,
             tokens_label: label,
             cost_micro_usd: result.cost.map(|MicroUsd(cost)| cost),
+            cost_label: result.cost_label,
         }
     }
 }
@@ -378,6 +397,8 @@ impl Attempt {
             tokens,
             tokens_label: label,
             cost_micro_usd: observed.cost.map(|MicroUsd(cost)| cost),
+            cost_label: observed.cost_label,
+            models: observed.models.iter().cloned().collect(),
             active_ms: whole_millis(observed.view.active()),
             checks: Vec::new(),
         }
@@ -397,6 +418,8 @@ impl Attempt {
             tokens: 0,
             tokens_label: CountLabel::Measured,
             cost_micro_usd: Some(0),
+            cost_label: CountLabel::Measured,
+            models: Vec::new(),
             active_ms: 0,
             checks: Vec::new(),
         }
@@ -411,6 +434,11 @@ impl Attempt {
         };
         self.checks.push(found);
     }
+}
+
+/// The label of a cost in a report of an earlier version, which did not say how reliable it was.
+const fn unknown() -> CountLabel {
+    CountLabel::Unknown
 }
 
 const fn is_false(flag: &bool) -> bool {

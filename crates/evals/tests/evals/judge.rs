@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{LlmError, LlmErrorKind, Role};
+use neuraxis_core::{CountLabel, LlmError, LlmErrorKind, Role};
 use neuraxis_engine::Orchestrator;
 use neuraxis_evals::{Case, Check, CheckOutcome, Evals, Report, judge};
 use neuraxis_memory::MemoryStore;
@@ -84,6 +84,7 @@ async fn the_usage_of_a_judge_is_added_to_the_report_totals() {
     assert_eq!(report.totals.tokens, attempt.tokens + 120);
     // No model in the test has a price.
     assert_eq!(report.totals.cost_micro_usd, None);
+    assert_eq!(report.totals.cost_label, CountLabel::Unknown);
 }
 
 #[tokio::test]

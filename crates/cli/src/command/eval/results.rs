@@ -124,6 +124,7 @@ impl Results {
             for attempt in &mut case.attempts {
                 attempt.error.iter_mut().for_each(clean);
                 attempt.answer.iter_mut().for_each(clean);
+                attempt.models.iter_mut().for_each(clean);
                 for check in &mut attempt.checks {
                     clean(&mut check.check);
                     check.message.iter_mut().for_each(clean);

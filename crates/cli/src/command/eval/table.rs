@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{MicroUsd, RunId};
-use neuraxis::evals::{CaseChange, CaseReport, CaseStatus, CheckOutcome, Comparison, Report};
+use neuraxis::core::{Cost, CountLabel, MicroUsd, RunId, TokenCount};
+use neuraxis::evals::{
+    CaseChange, CaseReport, CaseStatus, CheckOutcome, ComparedUsage, Comparison, Report,
+    UsageChange,
+};
 
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
-use crate::quantities::{brief, dollars};
+use crate::quantities::{brief, brief_millis, money, tokens};
 use crate::wrap::usual_width;
 
 /// The maximum number of columns of a case's name before the next column begins.
@@ -108,7 +111,7 @@ fn line(case: &CaseReport, width: usize) -> String {
     {
         parts.push(counted(attempt.turns.into(), "turn"));
         parts.push(brief(Duration::from_millis(attempt.active_ms)));
-        parts.extend(cost(attempt.cost_micro_usd));
+        parts.extend(cost(attempt.cost_micro_usd, attempt.cost_label));
     }
     let line = format!(
         "{style}{word:<7}{style:#} {name}{room}  {}",
@@ -136,6 +139,11 @@ fn compared(comparison: &Comparison) -> String {
         style_of(CaseStatus::Passed),
         &comparison.better,
     ));
+    text.push_str(&shifts(
+        "fewer",
+        style_of(CaseStatus::NotRun),
+        &comparison.less_often,
+    ));
     for (title, names, note) in [
         ("new", &comparison.new, ""),
         ("new", &comparison.new_failures, ": does not pass"),
@@ -148,9 +156,16 @@ fn compared(comparison: &Comparison) -> String {
     }
     let (worse, better) = (comparison.worse.len(), comparison.better.len());
     let unchanged = comparison.unchanged;
+    let fewer = match comparison.less_often.len() {
+        0 => String::new(),
+        count => format!(", {count} of them in fewer attempts"),
+    };
     text.push_str(&format!(
-        "{worse} worse, {better} better, {unchanged} pass as before\n"
+        "{worse} worse, {better} better, {unchanged} pass as before{fewer}\n"
     ));
+    if let Some(change) = &comparison.usage {
+        text.push_str(&usage(change));
+    }
     text
 }
 
@@ -162,14 +177,66 @@ fn summary(report: &Report) -> String {
         let at_least = if totals.tokens_measured { "" } else { "about " };
         parts.push(format!("{at_least}{}", counted(totals.tokens, "token")));
     }
-    parts.extend(cost(totals.cost_micro_usd));
+    parts.extend(cost(totals.cost_micro_usd, totals.cost_label));
     parts.join(" · ")
 }
 
-/// Formats a cost, if it is known and not zero.
-fn cost(micro_usd: Option<u64>) -> Option<String> {
-    let cost = micro_usd.filter(|cost| *cost > 0)?;
-    Some(dollars(MicroUsd(cost)))
+/// Formats a cost with how reliable it is, if it is known and not zero.
+fn cost(micro_usd: Option<u64>, label: CountLabel) -> Option<String> {
+    let amount = MicroUsd(micro_usd?);
+    money(Cost { amount, label })
+}
+
+/// Formats what one attempt of each compared case used earlier and now, and the models if others answered.
+fn usage(change: &UsageChange) -> String {
+    let UsageChange { was, now, .. } = change;
+    let mut parts = Vec::new();
+    if was.tokens > 0 || now.tokens > 0 {
+        let count = |used: &ComparedUsage| {
+            tokens(TokenCount {
+                tokens: used.tokens,
+                label: used.tokens_label,
+            })
+        };
+        let by = percent(was.tokens, now.tokens);
+        parts.push(format!("{} → {} tokens{by}", count(was), count(now)));
+    }
+    let paid = |used: &ComparedUsage| cost(used.cost_micro_usd, used.cost_label);
+    if let (Some(before), Some(after)) = (paid(was), paid(now)) {
+        let amounts = was.cost_micro_usd.zip(now.cost_micro_usd);
+        let by = amounts.map_or_else(String::new, |(was, now)| percent(was, now));
+        parts.push(format!("{before} → {after}{by}"));
+    }
+    let took = [was, now].map(|used| brief_millis(used.active_ms));
+    parts.push(took.join(" → "));
+    let mut text = format!(
+        "used    {} for one attempt of each case\n",
+        parts.join(" · ")
+    );
+    let are_known = !was.models.is_empty() && !now.models.is_empty();
+    if are_known && was.models != now.models {
+        let names = [was, now].map(|used| {
+            let names = used.models.iter().map(|name| one_line(name));
+            names.collect::<Vec<String>>().join(", ")
+        });
+        text.push_str(&format!("models  {}\n", names.join(" → ")));
+    }
+    text
+}
+
+/// Formats by how many percent an amount changed; empty if by less than half a percent, or if there is nothing to
+/// compare with.
+fn percent(was: u64, now: u64) -> String {
+    let (was, now) = (i128::from(was), i128::from(now));
+    if was == 0 || was == now {
+        return String::new();
+    }
+    // Rounded to the nearest whole number.
+    let share = (now * 200 + was) / (was * 2) - 100;
+    match share {
+        0 => String::new(),
+        share => format!(" ({share:+}%)"),
+    }
 }
 
 const fn style_of(status: CaseStatus) -> Style {
@@ -177,5 +244,48 @@ const fn style_of(status: CaseStatus) -> Style {
         CaseStatus::Passed => AnsiColor::Green.on_default(),
         CaseStatus::Failed | CaseStatus::Error => AnsiColor::Red.on_default().bold(),
         _ => AnsiColor::Yellow.on_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_rounded_to_a_whole_percentage() {
+        for (was, now, expected) in [
+            (100, 100, ""),
+            (0, 100, ""),
+            (100, 130, " (+30%)"),
+            (300, 299, ""),
+            (300, 302, " (+1%)"),
+            (3, 2, " (-33%)"),
+            (2, 0, " (-100%)"),
+            (1, u64::MAX, " (+1844674407370955161400%)"),
+        ] {
+            assert_eq!(percent(was, now), expected, "{was} {now}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_usage_names_other_models_and_says_how_reliable_it_is() {
+        let mut change = UsageChange::default();
+        (change.was.tokens, change.now.tokens) = (1_000, 1_250);
+        change.was.models.insert("openai/big".to_owned());
+        change.now.models.insert("openai/small".to_owned());
+        change.now.cost_label = CountLabel::Estimated;
+        (change.was.cost_micro_usd, change.now.cost_micro_usd) = (Some(400), Some(100));
+        (change.was.active_ms, change.now.active_ms) = (1_500, 900);
+        assert_eq!(
+            usage(&change),
+            "used    1,000 → 1,250 tokens (+25%) · $0.0004 → ~$0.0001 (-75%) · 1.5 s → 900 ms for one attempt of each case\n\
+             models  openai/big → openai/small\n"
+        );
+        let mut unpriced = UsageChange::default();
+        unpriced.now.cost_micro_usd = None;
+        assert_eq!(
+            usage(&unpriced),
+            "used    0 ms → 0 ms for one attempt of each case\n"
+        );
     }
 }
