@@ -306,7 +306,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the totals of runs: overall, and by day, model, role, tool and agent. At most one page of runs is in
+    /// Returns the totals of runs: overall, and by day, owner, model, role, tool and agent. At most one page of runs is in
     /// memory at a time, however many there are.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-// Totals of runs: overall, and by day, model, role, tool and agent, each with a bar.
+// Totals of runs: overall, and by day, owner, model, role, tool and agent, each with a bar.
 
 import { get, path } from "./api.js";
 import { alertLine, announce, appendVisible, el, factList, fill, loading } from "./dom.js";
@@ -7,7 +7,7 @@ import { costOf, duration, tokensOf } from "./format.js";
 /** The selectable periods, in days; 0 for all time. */
 const SPANS = [[7, "7 days"], [30, "30 days"], [90, "90 days"], [0, "All time"]];
 
-const TABLES = [["days", "Day", "Runs"], ["models", "Model", "Calls"], ["roles", "Role", "Calls"], ["tools", "Tool", "Calls"], ["agents", "Agent", "Times"]];
+const TABLES = [["days", "Day", "Runs"], ["owners", "Owner", "Runs"], ["models", "Model", "Calls"], ["roles", "Role", "Calls"], ["tools", "Tool", "Calls"], ["agents", "Agent", "Times"]];
 
 const DAY = 86_400_000;
 
@@ -56,7 +56,8 @@ function shown(stats) {
   const { total } = stats;
   if (!total.runs) return [el("p", { class: "empty", text: "No runs in this period." })];
   const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", tokensOf(total.usage, "total_tokens")], ["Cost", cost(total) || "unknown"], ["Median", duration(total.latency.p50_ms)], ["95th percentile", duration(total.latency.p95_ms)]];
-  const tables = TABLES.filter(([kind]) => stats[kind].length).map(([kind, name, unit]) => table(name, unit, kind === "days" ? [...stats[kind]].reverse() : stats[kind], kind));
+  // A user who sees nobody else's runs needs no table of owners.
+  const tables = TABLES.filter(([kind]) => stats[kind].length > (kind === "owners" ? 1 : 0)).map(([kind, name, unit]) => table(name, unit, kind === "days" ? [...stats[kind]].reverse() : stats[kind], kind));
   return [factList(facts, "big"), ...tables];
 }
 
@@ -81,7 +82,7 @@ function measure(rows, kind) {
 }
 
 function count(row, kind) {
-  return kind === "days" ? row.runs : row.calls;
+  return kind === "days" || kind === "owners" ? row.runs : row.calls;
 }
 
 /** A bar of the given length, of which a part is red. */

@@ -423,10 +423,13 @@ impl State {
             Some(owner) => it.session.owner.as_ref() == Some(owner),
             None => true,
         });
-        for run in theirs.flat_map(|state| self.runs_of(state)) {
-            let began = run.records().first().map(|record| record.at);
-            if filter.counts(began) {
-                stats.add(&LogSummary::of(run.records()));
+        for state in theirs {
+            let owner = state.session.owner.as_deref();
+            for run in self.runs_of(state) {
+                let began = run.records().first().map(|record| record.at);
+                if filter.counts(began) {
+                    stats.add_of(owner, &LogSummary::of(run.records()));
+                }
             }
         }
         stats

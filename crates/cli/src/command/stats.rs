@@ -2,12 +2,13 @@
 
 mod table;
 
+use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::jiff::civil::Date;
 use neuraxis::core::jiff::tz::TimeZone;
 use neuraxis::core::jiff::{Span, Timestamp};
-use neuraxis::core::log::Stats as Figures;
 use neuraxis::core::log::describe::counted;
+use neuraxis::core::log::{Stats as Figures, StatsRow};
 use neuraxis::engine::SystemClock;
 use neuraxis::ports::{Clock, StatsFilter};
 use serde_json::json;
@@ -23,16 +24,17 @@ use crate::tree::Branches;
 use crate::wrap::broken;
 use table::Unit;
 
-/// The default period.
-const USUAL: &str = "30d";
+/// The default period, in days.
+const USUAL: i64 = 30;
 
 const EXAMPLES: &str = "\
 Examples:
   neuraxis stats
   neuraxis stats --since 7d
+  neuraxis stats --since 2026-11-01 --before 2026-12-01
   neuraxis stats --since 2026-11-01 --format json | jq '.models[] | {name, cost_micro_usd, cost_label}'";
 
-/// Show what runs used: by day, model, role, tool and agent
+/// Show what runs used: by day, owner, model, role, tool and agent
 ///
 /// Runs, failures, tokens, cost, and durations: half of them (P50) and 95% of them (P95) took at most that long,
 /// within 4%. Days are in this machine's time zone, and a run counts for the day on which it began. Next to a number,
@@ -40,9 +42,14 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stats {
-    /// Only runs that began since then: an age such as 12h, 7d or 4w, a local date such as 2026-11-01, or `all`
-    #[arg(long, value_name = "WHEN", default_value = USUAL, value_parser = since)]
-    since: Since,
+    /// Only runs that began since then: an age such as 12h, 7d or 4w, a local date such as 2026-11-01, or `all`;
+    /// default: 30d, or `all` with --before
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    since: Option<Since>,
+
+    /// Only runs that began before then: an age, or a local date, which is the first day that is left out
+    #[arg(long, value_name = "WHEN", value_parser = before)]
+    before: Option<Since>,
 
     /// Only runs of this owner
     #[arg(long, value_name = "NAME")]
@@ -53,7 +60,7 @@ pub(crate) struct Stats {
     format: Format,
 }
 
-/// The beginning of the period.
+/// The beginning of the period, or its end.
 #[derive(Debug, Clone, Copy)]
 enum Since {
     Ever,
@@ -75,11 +82,21 @@ fn since(text: &str) -> Result<Since, String> {
     age(text).map(Since::Age).map_err(|_| expected.to_owned())
 }
 
+fn before(text: &str) -> Result<Since, String> {
+    let expected = "it must be an age such as 7d or 52w, or a day such as 2026-12-01";
+    match since(text) {
+        Ok(Since::Ever) => Err(expected.to_owned()),
+        // A day that does not exist is named as such.
+        Err(_) if text.parse::<Date>().is_err() => Err(expected.to_owned()),
+        found => found,
+    }
+}
+
 impl Stats {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let since = self.since.timestamp();
+        let (since, before) = self.period()?;
         let mut filter = StatsFilter::default();
-        filter.since = since;
+        (filter.since, filter.before) = (since, before);
         filter.owner.clone_from(&self.owner);
         filter.zone = Some(TimeZone::system());
         let open = setup.load()?.store().await?;
@@ -89,6 +106,7 @@ impl Stats {
             let mut value = json!(figures);
             if let Some(object) = value.as_object_mut() {
                 object.insert("since".to_owned(), json!(since));
+                object.insert("before".to_owned(), json!(before));
             }
             return Ok(output.line(&format!("{value:#}"))?);
         }
@@ -101,8 +119,42 @@ impl Stats {
         }
         let columns = output.columns();
         let drawn_with = Branches::of(&output);
-        output.painted(&in_text(&figures, since, drawn_with, columns))?;
+        let period = period(since, before);
+        // The only owner that was asked for needs no table.
+        let owners = match self.owner {
+            Some(_) => Vec::new(),
+            None => figures.owners(),
+        };
+        output.painted(&in_text(&figures, &period, owners, drawn_with, columns))?;
         Ok(())
+    }
+
+    /// Returns when the period begins and ends.
+    fn period(&self) -> Result<(Option<Timestamp>, Option<Timestamp>), CommandError> {
+        let usual = match self.before {
+            Some(_) => Since::Ever,
+            None => Since::Age(Span::new().days(USUAL)),
+        };
+        let since = self.since.unwrap_or(usual).timestamp();
+        let before = self.before.and_then(Since::timestamp);
+        match since.zip(before) {
+            Some((since, before)) if since >= before => {
+                let error = anyhow!("the period ends before it begins");
+                Err(CommandError::usage(error).hint("--before must be later than --since"))
+            }
+            _ => Ok((since, before)),
+        }
+    }
+}
+
+/// Formats when the period begins and ends; empty if it does neither.
+fn period(since: Option<Timestamp>, before: Option<Timestamp>) -> String {
+    let since = since.map(|since| format!("since {}", moment(since)));
+    let before = before.map(|before| format!("before {}", moment(before)));
+    let parts: Vec<String> = since.into_iter().chain(before).collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("{}: ", parts.join(", ")),
     }
 }
 
@@ -122,7 +174,8 @@ impl Since {
 
 fn in_text(
     figures: &Figures,
-    since: Option<Timestamp>,
+    period: &str,
+    owners: Vec<StatsRow>,
     drawn_with: Branches,
     columns: Option<usize>,
 ) -> String {
@@ -139,12 +192,12 @@ fn in_text(
         let (half, most) = (brief_millis(half), brief_millis(most));
         parts.push(format!("50% within {half}, 95% within {most}"));
     }
-    let since = since.map_or_else(String::new, |since| format!("since {}: ", moment(since)));
-    let line = format!("{since}{}", parts.join(" · "));
+    let line = format!("{period}{}", parts.join(" · "));
     let line = broken(&line, columns.unwrap_or(usize::MAX), "  ");
     let mut text = format!("{line}\n");
     let tables = [
         ("DAY", figures.days(), Unit::Runs),
+        ("OWNER", owners, Unit::Runs),
         ("MODEL", figures.models(), Unit::Calls),
         ("ROLE", figures.roles(), Unit::Calls),
         ("TOOL", figures.tools(), Unit::ToolCalls),
@@ -175,6 +228,8 @@ mod tests {
         };
     }
 
+    const OWNERS: [Option<&str>; 4] = [Some("ann"), None, Some("bob"), Some("ann")];
+
     fn figures() -> Figures {
         let mut figures = Figures::default();
         let logs = [
@@ -183,12 +238,12 @@ mod tests {
             (golden!("edited_approval_and_crash"), "2026-11-22T10:00:00Z"),
             (golden!("gather"), "2026-11-23T10:00:00Z"),
         ];
-        for (number, (log, began)) in (1..).zip(logs) {
+        for ((number, (log, began)), owner) in (1..).zip(logs).zip(OWNERS) {
             let records = read_log(log).unwrap().into_iter();
             let records: Vec<_> = records.map(|record| priced(record, number)).collect();
             let mut summary = LogSummary::of(&records);
             summary.started_at = began.parse().ok();
-            figures.add(&summary);
+            figures.add_of(owner, &summary);
         }
         figures
     }
@@ -203,7 +258,13 @@ mod tests {
 
     fn drawn(columns: Option<usize>, drawn_with: Branches) -> String {
         let since = "2026-11-01T00:00:00Z".parse().ok();
-        let text = in_text(&figures(), since, drawn_with, columns);
+        let text = in_text(
+            &figures(),
+            &period(since, None),
+            Vec::new(),
+            drawn_with,
+            columns,
+        );
         anstream::adapter::strip_str(&text).to_string()
     }
 
@@ -228,6 +289,45 @@ mod tests {
             for line in drawn(Some(columns), Branches::Lines).lines() {
                 assert!(line.chars().count() <= columns, "{columns}: {line:?}");
             }
+        }
+    }
+
+    #[test]
+    fn owners_have_a_table_with_their_runs_and_costs() {
+        let figures = figures();
+        let owners = figures.owners();
+        let text = in_text(&figures, "", owners, Branches::Lines, Some(80));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let mut lines = text.lines().skip_while(|line| !line.starts_with("OWNER"));
+        let (_, first, second) = (lines.next(), lines.next(), lines.next());
+        assert!(first.unwrap().starts_with("ann"), "{text}");
+        assert!(second.unwrap().starts_with("bob"), "{text}");
+        assert_eq!(lines.next(), Some(""), "{text}");
+    }
+
+    #[test]
+    fn the_period_says_when_it_begins_and_ends() {
+        let Ok(Since::Day(begins)) = since("2026-11-01") else {
+            panic!("a day")
+        };
+        let Ok(Since::Day(ends)) = before("2026-12-01") else {
+            panic!("a day")
+        };
+        for (since, before, expected) in [
+            (None, None, ""),
+            (Some(begins), None, "since 2026-11-01 00:00:00: "),
+            (None, Some(ends), "before 2026-12-01 00:00:00: "),
+            (
+                Some(begins),
+                Some(ends),
+                "since 2026-11-01 00:00:00, before 2026-12-01 00:00:00: ",
+            ),
+        ] {
+            assert_eq!(period(since, before), expected);
+        }
+        for wrong in ["all", "", "tomorrow", "2026-13-01"] {
+            let error = before(wrong).unwrap_err();
+            assert!(error.contains("such as 7d or 52w"), "{wrong}: {error}");
         }
     }
 

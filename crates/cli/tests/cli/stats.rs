@@ -43,6 +43,19 @@ fn figures_are_those_of_the_runs_that_are_listed() {
 }
 
 #[test]
+fn a_period_ends_before_a_day() {
+    let machine = used_machine();
+    let all = stats(&machine, &[]);
+    let until = |day| stats(&machine, &["--before", day]);
+    assert_eq!(until("2999-01-01")["total"], all["total"]);
+    assert_eq!(until("2020-01-01")["total"]["runs"], 0);
+    assert!(until("2020-01-01")["before"].is_string());
+    let backwards = ["stats", "--since", "2026-02-01", "--before", "2026-02-01"];
+    let complaint = machine.run(backwards).complaint(2);
+    assert!(complaint.contains("before it begins"), "{complaint}");
+}
+
+#[test]
 fn prices_determine_the_cost_of_a_run_and_of_all_runs() {
     let machine = Machine::new().with_file(
         "neuraxis.toml",

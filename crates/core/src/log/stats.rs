@@ -1,4 +1,4 @@
-//! Aggregates many runs: in total, and by day, model, role, tool and agent. It takes no more space for a
+//! Aggregates many runs: in total, and by day, owner, model, role, tool and agent. It takes no more space for a
 //! million runs than for a hundred.
 
 use std::collections::BTreeMap;
@@ -29,20 +29,21 @@ pub struct Stats {
     zone: Option<TimeZone>,
     total: Sum,
     days: BTreeMap<Date, Sum>,
+    owners: BTreeMap<String, Sum>,
     models: BTreeMap<String, Sum>,
     roles: BTreeMap<String, Sum>,
     tools: BTreeMap<String, Sum>,
     agents: BTreeMap<String, Sum>,
 }
 
-/// Totals for a day, model, role, tool or agent.
+/// Totals for a day, owner, model, role, tool or agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Sum {
     runs: u64,
     did: Tallied,
 }
 
-/// Totals for a day, model, role, tool or agent, or for everything.
+/// Totals for a day, owner, model, role, tool or agent, or for everything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -50,11 +51,11 @@ pub struct StatsRow {
     /// The name: a day as `2026-11-24`, a model as `provider/model`; empty for the total.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The number of runs that began on that day or involved the item.
+    /// The number of runs that began on that day, belong to that owner or involved the item.
     pub runs: u64,
     /// Model calls that returned a reply; for a tool, calls with a result; for an agent, how often it ended.
     pub calls: u64,
-    /// For a day and the total, runs that failed; for a model or role, failed attempts of calls; for a tool, calls
+    /// For a day, an owner and the total, runs that failed; for a model or role, failed attempts of calls; for a tool, calls
     /// whose result is an error; for an agent, how often it failed.
     pub failures: u64,
     /// The tokens of its model calls; zero for a tool.
@@ -86,8 +87,13 @@ impl Stats {
         self
     }
 
-    /// Adds a run by its summary. A run without records adds nothing.
+    /// Adds a run of a session without an owner by its summary. A run without records adds nothing.
     pub fn add(&mut self, run: &LogSummary) {
+        self.add_of(None, run);
+    }
+
+    /// Adds a run by its summary and the owner of its session. A run without records adds nothing.
+    pub fn add_of(&mut self, owner: Option<&str>, run: &LogSummary) {
         let Some(started) = run.started_at else {
             return;
         };
@@ -96,6 +102,9 @@ impl Stats {
         let zone = self.zone.clone().unwrap_or(TimeZone::UTC);
         let day = started.to_zoned(zone).date();
         self.days.entry(day).or_default().add(&whole);
+        if let Some(owner) = owner {
+            entry(&mut self.owners, owner).add(&whole);
+        }
         let kinds = [
             (&mut self.models, &run.tally.models),
             (&mut self.roles, &run.tally.roles),
@@ -118,6 +127,12 @@ impl Stats {
     pub fn days(&self) -> Vec<StatsRow> {
         let days = self.days.iter();
         days.map(|(day, sum)| sum.row(day.to_string())).collect()
+    }
+
+    /// Returns the owners of the runs' sessions, most expensive first. Runs of sessions without an owner are in none.
+    #[must_use]
+    pub fn owners(&self) -> Vec<StatsRow> {
+        rows(&self.owners)
     }
 
     /// Returns the models that were called, most expensive first.
@@ -154,6 +169,8 @@ struct Shown {
     total: StatsRow,
     /// By day, oldest first; days without runs are omitted.
     days: Vec<StatsRow>,
+    /// By the owner of the session, most expensive first; runs of sessions without an owner are in none.
+    owners: Vec<StatsRow>,
     /// By model, most expensive first.
     models: Vec<StatsRow>,
     /// By the role that served, most expensive first.
@@ -169,6 +186,7 @@ impl Serialize for Stats {
         Shown {
             total: self.total(),
             days: self.days(),
+            owners: self.owners(),
             models: self.models(),
             roles: self.roles(),
             tools: self.tools(),
@@ -259,6 +277,25 @@ mod tests {
         let records = log.lines().map(|line| Record::from_json(line).unwrap());
         let records: Vec<_> = records.map(Arc::new).collect();
         LogSummary::of(&records)
+    }
+
+    #[test]
+    fn the_sums_of_owners_are_those_of_their_runs_and_leave_out_runs_of_nobody() {
+        let run = golden(include_str!("../../tests/golden/parallel_agents.jsonl"));
+        let mut stats = Stats::default();
+        for owner in [Some("ann"), None, Some("bob"), Some("ann")] {
+            stats.add_of(owner, &run);
+        }
+        stats.add_of(Some("cid"), &LogSummary::default());
+        let owners = stats.owners();
+        let named = |row: &StatsRow| (row.name.clone(), row.runs, row.calls);
+        let calls = run.metrics().llm_calls;
+        let found: Vec<_> = owners.iter().map(named).collect();
+        let row = |name: &str, runs| (name.to_owned(), runs, runs * calls);
+        assert_eq!(found, [row("ann", 2), row("bob", 1)]);
+        assert_eq!(stats.total().runs, 4);
+        let json = serde_json::to_value(&stats).unwrap();
+        assert_eq!(json["owners"][0]["name"], "ann");
     }
 
     #[test]

@@ -299,7 +299,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
             };
             page_of = page_of.after(last.run_id);
             for run in page.iter().filter(|run| filter.counts(run.started_at)) {
-                stats.add(run);
+                stats.add_of(run.owner.as_deref(), run);
             }
         }
     }

@@ -23,6 +23,9 @@ pub struct StatsFilter {
     pub owner: Option<String>,
     /// Only runs whose first record was created at this time or later; all if `None`.
     pub since: Option<Timestamp>,
+    /// Only runs whose first record was created before this time; all if `None`. With `since`, the end of a period such
+    /// as a month: the next one can begin at the same time, and no run is in both.
+    pub before: Option<Timestamp>,
     /// The time zone in which days begin and end; UTC if `None`.
     pub zone: Option<TimeZone>,
 }
@@ -39,6 +42,13 @@ impl StatsFilter {
     #[must_use]
     pub fn since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);
+        self
+    }
+
+    /// Includes only the runs that began before a time.
+    #[must_use]
+    pub fn before(mut self, before: Timestamp) -> Self {
+        self.before = Some(before);
         self
     }
 
@@ -59,6 +69,9 @@ impl StatsFilter {
     /// Returns whether a run that began at this time is included, regardless of its owner.
     #[must_use]
     pub fn counts(&self, started_at: Option<Timestamp>) -> bool {
-        started_at.is_some_and(|at| self.since.is_none_or(|since| at >= since))
+        started_at.is_some_and(|at| {
+            let is_in_time = self.since.is_none_or(|since| at >= since);
+            is_in_time && self.before.is_none_or(|before| at < before)
+        })
     }
 }

@@ -191,7 +191,7 @@ fn of_runs() -> DescribedRouter<ServerState> {
     let stats = operation(
         "show_stats",
         Tag::Runs,
-        "Sums up runs: in total, and by day, model, role, tool and agent.",
+        "Sums up runs: in total, and by day, owner, model, role, tool and agent.",
     )
     .description(
         "A run is counted entirely on the day (UTC) on which it started. Money is in millionths of a US dollar.",

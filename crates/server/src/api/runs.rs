@@ -106,6 +106,8 @@ pub(crate) async fn list(
 pub(crate) struct StatsQuery {
     /// Only runs that began at this time or later; all by default.
     since: Option<Timestamp>,
+    /// Only runs that began before this time; all by default.
+    before: Option<Timestamp>,
     /// Only runs of this owner.
     #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     owner: Option<String>,
@@ -120,6 +122,7 @@ pub(crate) async fn stats(
     let mut filter = StatsFilter::default();
     filter.owner = caller.list_owner_for(query.owner)?;
     filter.since = query.since;
+    filter.before = query.before;
     Ok(Json(orchestrator.sessions().stats(&filter).await?))
 }
 

@@ -211,6 +211,11 @@ async fn lists_show_owners_their_own_and_admins_everything() {
         assert_eq!(of_models, runs, "{stats}");
         let (_, later) = answer(client.get("/api/v1/stats?since=2999-01-01T00:00:00Z")).await;
         assert_eq!(later["total"]["runs"], 0);
+        let owners = stats["owners"].as_array().unwrap().iter();
+        let of_owners: u64 = owners.map(|row| row["runs"].as_u64().unwrap()).sum();
+        assert_eq!(of_owners, runs, "no more owners than may be seen: {stats}");
+        let (_, earlier) = answer(client.get("/api/v1/stats?before=2026-01-01T00:00:00Z")).await;
+        assert_eq!(earlier["total"]["runs"], 0);
     }
     for client in [&world.ada, &world.admin] {
         let (_, stats) = answer(client.get("/api/v1/stats?owner=ada")).await;

@@ -90,8 +90,8 @@ async fn usage_of_a_day_is_found_by_the_end_time_of_runs_on_a_server() {
 #[tokio::test]
 async fn a_page_of_an_owner_s_runs_is_found_by_start_time() {
     let (_folder, mut link) = in_file().await;
-    let sql = stats::select("AND sessions.owner = $3");
-    let plan = plan(Dialect::Sqlite, &mut link, &sql, values![0, 0, "ann"]).await;
+    let sql = stats::select("AND sessions.owner = $4");
+    let plan = plan(Dialect::Sqlite, &mut link, &sql, values![0, 0, 9, "ann"]).await;
     assert!(plan.contains("runs_by_start"), "{plan}");
     assert!(!plan.contains("ORDER BY"), "{plan}");
 }

@@ -16,22 +16,25 @@ const PAGE: usize = 500;
 /// Adds up the runs that match a filter.
 pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, Failure> {
     let whose = match filter.owner {
-        Some(_) => "AND sessions.owner = $3",
+        Some(_) => "AND sessions.owner = $4",
         None => "",
     };
     let sql = select(whose);
     let mut stats = filter.begun();
     let since = filter.since.map(Timestamp::as_microsecond);
+    let before = filter.before.map(Timestamp::as_microsecond);
+    let before = before.unwrap_or(i64::MAX);
     let mut after = (since.unwrap_or(i64::MIN), i64::MIN);
     loop {
         // The position of the last counted run.
-        let mut values = vec![Value::from(after.0), Value::from(after.1)];
+        let mut values = [after.0, after.1, before].map(Value::from).to_vec();
         values.extend(filter.owner.as_deref().map(Value::from));
         let rows = link.rows(AssertSqlSafe(sql.clone()), &values).await?;
         for row in &rows {
             after = (row.int(0)?, row.int(1)?);
             let run: Option<LogSummary> = row.maybe_json(2, "the summary of a run")?;
-            stats.add(&run.unwrap_or_default());
+            let owner = row.maybe_text(3)?;
+            stats.add_of(owner.as_deref(), &run.unwrap_or_default());
         }
         if rows.len() < PAGE {
             return Ok(stats);
@@ -44,8 +47,8 @@ pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, F
 pub(super) fn select(whose: &str) -> String {
     // Runs with the same start are ordered by key.
     format!(
-        "SELECT runs.started_at, runs.key, runs.summary FROM runs CROSS JOIN sessions \
-         WHERE sessions.key = runs.session \
+        "SELECT runs.started_at, runs.key, runs.summary, sessions.owner FROM runs CROSS JOIN sessions \
+         WHERE sessions.key = runs.session AND runs.started_at < $3 \
          AND runs.started_at >= $1 AND (runs.started_at > $1 OR runs.key > $2) {whose} \
          ORDER BY runs.started_at, runs.key LIMIT {PAGE}"
     )

@@ -69,10 +69,10 @@ fn result() -> ToolResult {
     )
 }
 
-fn expected<'a>(runs: impl IntoIterator<Item = &'a Played>) -> Stats {
+fn expected<'a>(owner: &str, runs: impl IntoIterator<Item = &'a Played>) -> Stats {
     let mut stats = Stats::default();
     for run in runs {
-        stats.add(&LogSummary::of(run));
+        stats.add_of(Some(owner), &LogSummary::of(run));
     }
     stats
 }
@@ -94,7 +94,7 @@ pub async fn statistics_sum_runs_by_day_model_role_tool_and_agent(store: impl Se
     at_work.commit(&store, &begun).await;
     runs.push(begun);
     let found = stats(&store, &StatsFilter::default()).await;
-    assert_eq!(found, expected(&runs));
+    assert_eq!(found, expected("owner of main", &runs));
     let total = found.total();
     assert_eq!((total.runs, total.calls, total.failures), (4, 3, 0));
     assert_eq!(total.cost.amount, MicroUsd(1 + 2 + 3));
@@ -130,12 +130,16 @@ pub async fn statistics_of_an_owner_count_only_that_owners_runs(store: impl Sess
     }
     let of = |owner: &str| StatsFilter::default().owned_by(owner);
     for (owner, run) in ["ann", "bob"].into_iter().zip(runs.chunks(1)) {
-        assert_eq!(stats(&store, &of(owner)).await, expected(run));
+        assert_eq!(stats(&store, &of(owner)).await, expected(owner, run));
     }
     for nobody in ["", "Ann", "ann' OR ''='"] {
         assert_eq!(stats(&store, &of(nobody)).await, Stats::default());
     }
-    assert_eq!(stats(&store, &StatsFilter::default()).await.total().runs, 3);
+    let all = stats(&store, &StatsFilter::default()).await;
+    assert_eq!(all.total().runs, 3);
+    let owners = all.owners().into_iter();
+    let owners: Vec<_> = owners.map(|row| (row.name, row.cost.amount.0)).collect();
+    assert_eq!(owners, [("bob".to_owned(), 2), ("ann".to_owned(), 1)]);
 }
 
 /// A run counts from the exact moment it began, and toward the day of that moment in the reader's time zone.
@@ -156,6 +160,23 @@ pub async fn statistics_count_runs_from_an_exact_time(store: impl SessionStore) 
     assert_eq!(runs_since(a_moment_later).await, 1);
     assert_eq!(runs_since(Timestamp::MIN).await, 3);
     assert_eq!(runs_since(Timestamp::MAX).await, 0);
+    let runs_between = async |since, before| {
+        let filter = StatsFilter::default().since(since).before(before);
+        stats(&store, &filter).await.total().runs
+    };
+    for (days, runs) in [
+        ((0, 1), 1),
+        ((0, 2), 2),
+        ((1, 3), 1),
+        ((1, 1), 0),
+        ((3, 4), 1),
+    ] {
+        let (since, before) = (days_after_start(days.0), days_after_start(days.1));
+        assert_eq!(runs_between(since, before).await, runs, "days {days:?}");
+    }
+    assert_eq!(runs_between(Timestamp::MIN, a_moment_later).await, 2);
+    let before = StatsFilter::default().before(days_after_start(3));
+    assert_eq!(stats(&store, &before).await.total().runs, 2);
     // Far in the west, the first day has not begun yet.
     let west = TimeZone::fixed(offset(-12));
     let found = stats(&store, &StatsFilter::default().days_in(west)).await;
