@@ -206,6 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn an_implausibly_large_count_is_unknown() {
+        let field = field(
+            r#"{"prompt_tokens":4611686018427387904,"completion_tokens":1000000000,"total_tokens":1000000001}"#,
+        );
+        let usage = usage(Some(&field), None, TEXT);
+        assert_eq!(usage.prompt, TokenCount::UNKNOWN);
+        assert_eq!(usage.completion, TokenCount::measured(1_000_000_000));
+        assert_eq!(usage.total, TokenCount::UNKNOWN);
+    }
+
+    #[test]
     fn a_count_may_be_a_float_and_an_invalid_one_is_unknown() {
         let field = field(
             r#"{"prompt_tokens":12.0,"completion_tokens":"7","total_tokens":1e30,"cached_tokens":0.5}"#,

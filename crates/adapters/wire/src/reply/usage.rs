@@ -64,10 +64,15 @@ impl TokenCounts {
     }
 }
 
-/// Returns a server's count, unless it is negative: some write -1 for unknown counts.
+/// The largest count of one reply that is believed: a thousand times what the largest contexts hold.
+const MAX_COUNT: u64 = 1_000_000_000;
+
+/// Returns a server's count, unless it is negative or implausible: some write -1 for unknown counts, and one number
+/// out of a broken counter would use up every budget and spoil all sums that contain it.
 #[must_use]
 pub fn known_count(number: Option<i64>) -> Option<u64> {
-    number.and_then(|number| u64::try_from(number).ok())
+    let number = number.and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number <= MAX_COUNT)
 }
 
 /// Reads a count, which some servers write as `12.0`. Returns `None` for anything that is not a whole number: no reply
