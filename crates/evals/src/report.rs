@@ -221,6 +221,30 @@ impl Report {
         report
     }
 
+    /// Takes over the results of the cases that an earlier report has a verdict on, made in as many attempts. A verdict
+    /// counts by the share of attempts that must pass now.
+    pub(crate) fn keep(&mut self, earlier: &Self) {
+        // In the order of the earlier report, as in a comparison; each matched case is taken out.
+        let mut before: Vec<Option<&CaseReport>> = earlier.cases.iter().map(Some).collect();
+        for case in &mut self.cases {
+            let mut left = before.iter_mut();
+            let same = left.find(|was| was.is_some_and(|was| was.name == case.name));
+            let Some(was) = same.and_then(Option::take) else {
+                continue;
+            };
+            let is_same_kind = (was.planned, was.stored) == (case.planned, case.stored);
+            let mut kept = CaseReport {
+                pass_rate: case.pass_rate,
+                ..was.clone()
+            };
+            kept.status = kept.overall_status();
+            if is_same_kind && kept.has_verdict() {
+                *case = kept;
+            }
+        }
+        self.count();
+    }
+
     /// Adds an attempt of a case.
     pub(crate) fn add(&mut self, case: usize, attempt: Attempt, took: Duration) {
         if let Some(case) = self.cases.get_mut(case) {
@@ -318,6 +342,11 @@ impl CaseReport {
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.share(self.passes())
+    }
+
+    /// Returns whether the case passed or failed: neither an error, nor stopped before it was complete.
+    pub(crate) const fn has_verdict(&self) -> bool {
+        matches!(self.status, CaseStatus::Passed | CaseStatus::Failed)
     }
 
     fn count(&self, verdict: CheckOutcome) -> u32 {

@@ -38,6 +38,7 @@ pub struct Evals {
     judge: Judge,
     jobs: usize,
     repeat: Option<u32>,
+    earlier: Option<Report>,
     stop: CancellationToken,
     redact: Redact,
 }
@@ -64,6 +65,7 @@ impl Evals {
             judge: Judge::default(),
             jobs: JOBS,
             repeat: None,
+            earlier: None,
             stop: CancellationToken::new(),
             redact: Redact::default(),
         }
@@ -94,6 +96,15 @@ impl Evals {
     #[must_use]
     pub const fn repeat(mut self, times: u32) -> Self {
         self.repeat = Some(times);
+        self
+    }
+
+    /// Continues an eval that did not come to its end: takes over the results of the cases that passed or failed in this
+    /// earlier report of the same cases, and runs only the others. Cases are matched by name, so one that was changed
+    /// since keeps its old result.
+    #[must_use]
+    pub fn resume(mut self, earlier: Report) -> Self {
+        self.earlier = Some(earlier);
         self
     }
 
@@ -141,7 +152,13 @@ impl Evals {
             took.try_into().unwrap_or_default()
         };
         let mut report = Report::begin(begun, cases, self.repeat);
-        let planned = cases.iter().enumerate().flat_map(|(index, case)| {
+        if let Some(earlier) = &self.earlier {
+            report.keep(earlier);
+        }
+        let is_open: Vec<bool> = report.cases.iter().map(|it| !it.has_verdict()).collect();
+        let open = cases.iter().enumerate().zip(is_open);
+        let open = open.filter_map(|(case, is_open)| is_open.then_some(case));
+        let planned = open.flat_map(|(index, case)| {
             let numbers = 1..=case.attempts(self.repeat);
             numbers.map(move |number| (index, case, number))
         });

@@ -17,6 +17,7 @@ Examples:
   neuraxis eval add evals.toml last
   neuraxis eval evals.toml
   neuraxis eval --repeat 5 --jobs 2 --out now.json evals.toml
+  neuraxis eval --resume now.json --out now.json evals.toml
   neuraxis eval --compare before.json --junit evals.xml evals.toml
   neuraxis eval --record evals.cassette evals.toml
   neuraxis eval --replay evals.cassette evals.toml

@@ -58,6 +58,56 @@ fn results_are_redacted_by_patterns_and_can_still_be_compared() {
 }
 
 #[test]
+fn a_stopped_eval_continues_with_the_cases_that_have_no_verdict() {
+    let case = |name: &str, repeat: u32| {
+        let check = "check = [{ exact = 'no' }]";
+        format!(
+            "[[case]]\nname = '{name}'\nmessage = 'What time is it?'\nrepeat = {repeat}\n{check}\n"
+        )
+    };
+    let patterns = "[telemetry]\nredact = ['CUST-\\d+']\n";
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            format!("[models.reasoning]\nprovider = 'offline'\n{patterns}"),
+        )
+        .with_file(
+            "evals.toml",
+            [case("of CUST-17", 1), case("of CUST-18", 2)].concat(),
+        );
+    let results = || -> Value {
+        let text = fs::read_to_string(machine.path("now.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    machine
+        .run(["eval", "evals.toml", "--out", "now.json"])
+        .stdout_of(1);
+    let mut stopped = results();
+    let cases = stopped["cases"].as_array_mut().unwrap();
+    let first = cases[0]["attempts"][0]["run_id"].clone();
+    cases[1]["attempts"].as_array_mut().unwrap().pop();
+    fs::write(machine.path("now.json"), stopped.to_string()).unwrap();
+    let resume = ["--resume", "now.json", "--out", "now.json"];
+    machine
+        .run([&["eval", "evals.toml"][..], &resume].concat())
+        .stdout_of(1);
+    let done = results();
+    assert_eq!(done["cases"][0]["attempts"][0]["run_id"], first);
+    assert_eq!(done["cases"][1]["attempts"].as_array().unwrap().len(), 2);
+    assert_eq!(done["totals"]["not_run"], 0);
+    let stats = machine.run(["stats", "--format", "json"]).stdout_of(0);
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["total"]["runs"], 3 + 2, "the first case ran once");
+    let complaint = machine
+        .run(["eval", "evals.toml", "--resume", "evals.toml"])
+        .complaint(2);
+    assert!(
+        complaint.contains("cannot resume evals.toml"),
+        "{complaint}"
+    );
+}
+
+#[test]
 fn last_ignores_runs_of_evals() {
     let case =
         "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ contains = 'It is' }]\n";

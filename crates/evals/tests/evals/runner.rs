@@ -10,7 +10,7 @@ use neuraxis_evals::{
     Source, is_session_of_eval,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, StatsFilter};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::{asked, builder, found, run, verdicts};
@@ -368,6 +368,43 @@ async fn an_approval_never_overrides_a_policy_denial() {
         .check(yes());
     Evals::new(&orchestrator).run(&[case]).await;
     assert_eq!(refund.count(), 0);
+}
+
+#[tokio::test]
+async fn a_resumed_eval_runs_only_cases_without_a_verdict_and_adds_up_all_of_them() {
+    let case = |name: &str| Case::new(name, "Hello").check(yes()).repeat(2);
+    let cases = ["passed", "failed", "stopped", "error", "new"].map(case);
+    let earlier = {
+        let model = ScriptedModel::always(reply::using(reply::text("yes"), 100, 20));
+        let orchestrator = builder(model).build().unwrap();
+        let mut report = Evals::new(&orchestrator).run(&cases[..4]).await;
+        for attempt in &mut report.cases[1].attempts {
+            attempt.verdict = CheckOutcome::Failed;
+        }
+        report.cases[2].attempts.pop();
+        report.cases[3].attempts[1].verdict = CheckOutcome::Error;
+        report
+    };
+    let model = ScriptedModel::always(reply::using(reply::text("yes"), 10, 2));
+    let orchestrator = builder(model).build().unwrap();
+    let resumed = Evals::new(&orchestrator).resume(earlier.clone());
+    let report = resumed.clone().run(&cases).await;
+    let statuses: Vec<_> = report.cases.iter().map(|it| it.status).collect();
+    let [passed, failed] = [CaseStatus::Passed, CaseStatus::Failed];
+    assert_eq!(statuses, [passed, failed, passed, passed, passed]);
+    assert_eq!(report.cases[0], earlier.cases[0]);
+    assert_eq!(report.totals.tokens, 4 * 120 + 6 * 12);
+    let sessions = orchestrator.sessions();
+    let stats = sessions.stats(&StatsFilter::default()).await.unwrap();
+    assert_eq!(stats.total().runs, 6);
+
+    // By another number of attempts, nothing is known yet.
+    let report = resumed.clone().repeat(1).run(&cases).await;
+    assert_eq!(report.totals.tokens, 5 * 12);
+    // The share that must pass is the present one.
+    let [_, case, ..] = cases;
+    let report = resumed.run(&[case.pass_rate(0.001)]).await;
+    assert_eq!(report.cases[0].status, failed);
 }
 
 #[tokio::test]

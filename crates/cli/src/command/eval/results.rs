@@ -162,10 +162,10 @@ pub(super) fn write(file: &Destination, text: &str) -> Result<(), CommandError> 
     written.map_err(|error| CommandError::failed(error).hint("name another file"))
 }
 
-/// Reads the results to compare with.
-pub(super) fn earlier(file: &Path) -> Result<Report, CommandError> {
+/// Reads earlier results; `purpose` says what for, as in `cannot compare with now.json`.
+pub(super) fn earlier(file: &Path, purpose: &str) -> Result<Report, CommandError> {
     let wrong = |error: anyhow::Error| {
-        let error = error.context(format!("cannot compare with {}", file.display()));
+        let error = error.context(format!("cannot {purpose} {}", file.display()));
         CommandError::usage(error).hint("name a file that --out wrote")
     };
     let text = fs::read_to_string(file).map_err(|error| wrong(error.into()))?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis::cassette::Redactor;
 use neuraxis::core::log::describe::counted;
 use neuraxis::evals::{
     Case, CaseFault, CaseReport, Comparison, EvalFile, FileFault, Report, Source,
@@ -66,6 +67,11 @@ pub(super) struct Run {
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 
+    /// Continue an eval that was stopped: keep the cases that passed or failed in these earlier results, and run the
+    /// others
+    #[arg(long, value_name = "FILE", conflicts_with = "cases")]
+    resume: Option<PathBuf>,
+
     #[command(flatten)]
     cassette: CassetteArguments,
 }
@@ -77,16 +83,9 @@ impl Run {
         let named = named(&file.cases);
         let left_out = self.choose(&path, &mut file.cases)?;
         self.refuse_approvals(&file.cases)?;
-        let mut before = self.compare.as_deref().map(earlier).transpose()?;
         let loaded = setup.load()?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
-        if let Some(before) = &mut before {
-            // Cases that were not chosen are not gone. In results, names are written without secrets.
-            let left_out = left_out.iter().map(|name| secrets.text(name).into_owned());
-            let left_out: Vec<String> = left_out.collect();
-            let is_chosen = |case: &CaseReport| !left_out.contains(&case.name);
-            before.cases.retain(is_chosen);
-        }
+        let (before, done) = self.earlier_results(&file.cases, &left_out, &secrets)?;
         let redactor = secrets.clone();
         let files = (self.out.as_deref(), self.junit.as_deref());
         let mut results = Results::begin(secrets, &self.others(&path, &named), files)?;
@@ -112,6 +111,9 @@ impl Run {
         evals = evals.jobs(usize::try_from(jobs.get()).unwrap_or(usize::MAX));
         if let Some(times) = self.repeat {
             evals = evals.repeat(times.get());
+        }
+        if let Some(done) = done {
+            evals = evals.resume(done);
         }
         let progress = Progress::new();
         progress.activity(&counted(file.cases.len() as u64, "case"));
@@ -148,6 +150,33 @@ impl Run {
             Some(signal) => Err(CommandError::interrupted(signal)),
             None => verdict(&report, comparison.as_ref()),
         }
+    }
+
+    /// Reads the results to compare with, without the cases that were left out, and those to continue from. Both are
+    /// read before anything is written: `--out` may name the latter.
+    fn earlier_results(
+        &self,
+        cases: &[Case],
+        left_out: &[String],
+        secrets: &Redactor,
+    ) -> Result<(Option<Report>, Option<Report>), CommandError> {
+        let read = |file: Option<&Path>, purpose: &str| {
+            file.map(|file| earlier(file, purpose)).transpose()
+        };
+        // In results, names are written without secrets.
+        let clean = |name: &str| secrets.text(name).into_owned();
+        let mut before = read(self.compare.as_deref(), "compare with")?;
+        if let Some(before) = &mut before {
+            // Cases that were not chosen are not gone.
+            let left_out: Vec<String> = left_out.iter().map(|name| clean(name)).collect();
+            let is_chosen = |case: &CaseReport| !left_out.contains(&case.name);
+            before.cases.retain(is_chosen);
+        }
+        let mut done = read(self.resume.as_deref(), "resume")?;
+        if let Some(done) = &mut done {
+            restore_names(done, cases, clean);
+        }
+        Ok((before, done))
     }
 
     /// Returns the files that are read or recorded to, with what they are.
@@ -217,6 +246,21 @@ impl Run {
             ObjectFormat::Json => output.line(&results.in_json(report, comparison))?,
         }
         Ok(())
+    }
+}
+
+/// Gives the cases of earlier results the names that they have in the file: in results, names are written without
+/// secrets. Of several cases with the same name there, the first is the first in the file, and so on.
+fn restore_names(earlier: &mut Report, cases: &[Case], clean: impl Fn(&str) -> String) {
+    for case in cases {
+        let written = clean(&case.name);
+        if written == case.name {
+            continue;
+        }
+        let mut earlier = earlier.cases.iter_mut();
+        if let Some(same) = earlier.find(|earlier| earlier.name == written) {
+            same.name.clone_from(&case.name);
+        }
     }
 }
 
