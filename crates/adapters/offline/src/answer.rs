@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::question::ParsedMessage;
 use crate::rules::{self, Rule};
-use crate::{help, named, report};
+use crate::{help, introduction, named, report};
 
 /// The maximum number of calls in one answer.
 const MAX_CALLS: usize = 8;
@@ -70,11 +70,19 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
         ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
             Ok(Response::Text(report::report(&results)))
         }
-        ToolChoice::None => Ok(Response::Help(help::help(&question, &request.tools))),
+        ToolChoice::None => Ok(said(&question, &request.tools)),
         ToolChoice::Auto => Ok(match chosen(&question, request) {
-            calls if calls.is_empty() => Response::Help(help::help(&question, &request.tools)),
+            calls if calls.is_empty() => said(&question, &request.tools),
             calls => Response::Calls(calls),
         }),
+    }
+}
+
+/// Responds without calling a tool: what can be asked is an answer to a message that asks for it, and otherwise only help.
+fn said(question: &ParsedMessage, tools: &[ToolSpec]) -> Response {
+    match introduction::is_asked_for(question) {
+        true => Response::Text(introduction::text(tools)),
+        false => Response::Help(help::help(question, tools)),
     }
 }
 
@@ -139,7 +147,7 @@ fn matching_rules(question: &ParsedMessage, request: &ModelRequest) -> Vec<&'sta
     let messages = request.messages.messages().iter().rev();
     let user_messages = messages.filter(|message| matches!(***message, Message::User { .. }));
     let earlier = user_messages.skip(1).take(MAX_MESSAGES_BACK);
-    let mut rules = earlier.map(|message| rules::fitting(&ParsedMessage::new(user_text(message))));
+    let mut rules = earlier.map(|message| rules::on_topic(&ParsedMessage::new(user_text(message))));
     rules.find(|rules| !rules.is_empty()).unwrap_or_default()
 }
 

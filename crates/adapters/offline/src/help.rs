@@ -8,20 +8,17 @@ use crate::{clean, rules};
 /// The maximum number of tools that are listed.
 const MAX_TOOLS: usize = 40;
 
-const NO_MODEL: &str =
+pub(crate) const NO_MODEL: &str =
     "No language model is configured: fixed rules can only call tools and report what they return.";
 
-const HOW_TO_CONFIGURE: &str = "For real answers: export OPENAI_API_KEY=… (or DEEPSEEK_API_KEY, or ANTHROPIC_API_KEY), \
-    or run `neuraxis setup`.";
+pub(crate) const HOW_TO_CONFIGURE: &str = "For real answers: export OPENAI_API_KEY=… (or DEEPSEEK_API_KEY, or \
+    ANTHROPIC_API_KEY), or run `neuraxis setup`.";
 
 /// Says that there is no model, what can be asked instead, and how to get a model.
 pub(crate) fn help(question: &ParsedMessage, tools: &[ToolSpec]) -> String {
     let mut paragraphs = vec![NO_MODEL.to_owned()];
     paragraphs.extend(not_offered(question, tools));
-    paragraphs.push(match tools {
-        [] => "No tool is offered for this request.".to_owned(),
-        tools => list(tools),
-    });
+    paragraphs.push(list(tools));
     paragraphs.push(HOW_TO_CONFIGURE.to_owned());
     paragraphs.join("\n\n")
 }
@@ -35,13 +32,20 @@ fn not_offered(question: &ParsedMessage, tools: &[ToolSpec]) -> Option<String> {
     let lines: Vec<_> = missing
         .map(|rule| {
             let (tool, channel) = (rule.tool, rule.channel);
-            format!("This needs the tool {tool}, which is not offered here; the channel {channel} offers it.")
+            format!(
+                "This needs the tool {tool}, which is not offered here; the channel {channel} offers it \
+                 (--channel {channel}, or /channel {channel} in a chat)."
+            )
         })
         .collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn list(tools: &[ToolSpec]) -> String {
+/// Lists the offered tools.
+pub(crate) fn list(tools: &[ToolSpec]) -> String {
+    if tools.is_empty() {
+        return "No tool is offered for this request.".to_owned();
+    }
     let mut lines =
         vec!["Ask for what these tools do, or name one, with its arguments as JSON:".to_owned()];
     lines.extend(tools.iter().take(MAX_TOOLS).map(|tool| {

@@ -1,9 +1,10 @@
 //! Answers without any language model: an adapter of the `LlmClient` port.
 //!
 //! **For** trying the product out, and for users without a model: fixed rules look for keywords in the last user
-//! message, call the offered tools that match, and report their results in plain language. A tool can also be called by
-//! its name, with its arguments as JSON. Nothing is sent anywhere, no key is needed, and every answer says that fixed
-//! rules produced it.
+//! message, call the offered tools that match, and report their results in plain language. A message that is nothing but
+//! a calculation is calculated, and a greeting is answered with what can be asked. A tool can also be called by its name,
+//! with its arguments as JSON. Nothing is sent anywhere, no key is needed, and every answer says that fixed rules
+//! produced it.
 //!
 //! **Not for** understanding language: a message that no rule matches gets a list of what can be asked, and how to
 //! configure a model.
@@ -35,6 +36,7 @@
 mod answer;
 mod clean;
 mod help;
+mod introduction;
 mod model;
 mod named;
 mod question;

@@ -13,11 +13,14 @@ use crate::rules;
 /// one.
 pub(crate) fn call(question: &ParsedMessage, tool: &ToolSpec) -> Option<Call> {
     let rest = after_name(&question.text, tool.name.as_str())?;
-    let arguments = match (json(rest), rules::of(tool.name.as_str())) {
-        (Some(arguments), _) => arguments,
-        (None, Some(rule)) => rules::known_arguments((rule.arguments)(question), tool),
-        (None, None) => rules::known_arguments(only_text(rest, tool), tool),
+    let by_rule = || {
+        let read = rules::of(tool.name.as_str()).map(|rule| (rule.arguments)(question));
+        read.filter(|arguments| !arguments.is_empty())
     };
+    let arguments = json(rest).unwrap_or_else(|| {
+        let read = by_rule().unwrap_or_else(|| only_text(rest, tool));
+        rules::known_arguments(read, tool)
+    });
     Some(Call {
         tool: tool.name.clone(),
         arguments,

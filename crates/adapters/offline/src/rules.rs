@@ -1,5 +1,6 @@
 //! The rules: which tool a question asks for, and with which arguments. One file per tool.
 
+mod calculate;
 mod current_time;
 mod list_files;
 mod read_file;
@@ -33,6 +34,15 @@ const ABOUT_THE_MACHINE: [Rule; 2] = [current_time::RULE, system_health::RULE];
 
 /// Returns the rules that a question matches.
 pub(crate) fn fitting(question: &ParsedMessage) -> Vec<&'static Rule> {
+    // Its rule reads the whole message, so no other can be meant.
+    match (calculate::RULE.fits)(question) {
+        true => vec![&calculate::RULE],
+        false => on_topic(question),
+    }
+}
+
+/// Returns the rules that a question matches by its topic, which a follow-up such as "And in New York?" shares.
+pub(crate) fn on_topic(question: &ParsedMessage) -> Vec<&'static Rule> {
     let about_files = ABOUT_FILES.iter().find(|rule| (rule.fits)(question));
     match about_files {
         Some(rule) => vec![rule],
@@ -48,6 +58,7 @@ pub(crate) fn of(tool: &str) -> Option<&'static Rule> {
     ABOUT_FILES
         .iter()
         .chain(&ABOUT_THE_MACHINE)
+        .chain([&calculate::RULE])
         .find(|rule| rule.tool == tool)
 }
 

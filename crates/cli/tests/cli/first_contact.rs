@@ -35,14 +35,14 @@ fn without_a_writable_data_folder_sessions_are_in_memory_and_a_note_is_given() {
 
 #[test]
 fn without_a_model_a_note_names_variables_to_set_and_unused_keys() {
-    let done = Machine::new().run(["Hello there"]);
+    let done = Machine::new().run(["Write a haiku"]);
     assert_eq!(done.code, Some(6));
     let note = done.stderr.lines().next().unwrap();
     for word in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "neuraxis setup"] {
         assert!(note.contains(word), "{note}");
     }
     let machine = Machine::new();
-    let mut command = machine.command(["Hello there"]);
+    let mut command = machine.command(["Write a haiku"]);
     let done: Done = command
         .env("GEMINI_API_KEY", "sk-canary")
         .output()

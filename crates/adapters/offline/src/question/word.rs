@@ -58,7 +58,10 @@ impl Word {
     }
 
     pub(crate) fn looks_like_path(&self) -> bool {
-        let is_other = self.text.contains("://")
+        // 2/3 is a fraction, and a slash alone names no file.
+        let is_named = |letter: char| !letter.is_ascii_digit() && !matches!(letter, '/' | '\\');
+        let is_other = !self.text.contains(is_named)
+            || self.text.contains("://")
             || self.is_among("e.g i.e")
             || rules::is_time_zone(&self.text);
         !is_other && (self.text.contains(['/', '\\']) || self.has_extension())

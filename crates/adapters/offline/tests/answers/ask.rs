@@ -34,6 +34,17 @@ pub(crate) fn system_health() -> ToolSpec {
     .build()
 }
 
+pub(crate) fn calculate() -> ToolSpec {
+    tool(
+        "calculate",
+        "Calculates.",
+        r#"{"expression":{"type":"string"}}"#,
+        r#"["expression"]"#,
+    )
+    .read_only()
+    .build()
+}
+
 pub(crate) fn files() -> [ToolSpec; 3] {
     let list = tool(
         "list_files",
