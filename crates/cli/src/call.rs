@@ -10,6 +10,7 @@ mod outcome;
 use neuraxis::core::log::describe;
 use serde_json::{Map, Value};
 
+use crate::glyphs::ARROW;
 use crate::harmless::{one_line, one_line_of};
 use crate::invocation::quoted;
 
@@ -57,7 +58,7 @@ pub(crate) fn target(arguments: &str) -> String {
         return shortened(&command);
     }
     if let (Some(from), Some(to)) = (text("from"), text("to")) {
-        return shortened(&format!("{from} → {to}"));
+        return shortened(&format!("{from} {ARROW} {to}"));
     }
     if let Some(steps) = given.get("steps").and_then(Value::as_array) {
         return describe::counted(steps.len() as u64, "step");

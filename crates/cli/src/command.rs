@@ -31,6 +31,7 @@ use clap_complete::Shell;
 use crate::arguments::Arguments;
 use crate::completion;
 use crate::error::CommandError;
+use crate::glyphs::Stream;
 use crate::output::Output;
 use crate::setup::Setup;
 
@@ -61,6 +62,16 @@ pub(crate) enum Command {
     Trust(trust::Trust),
     Help(help::Help),
     Completions(Completions),
+}
+
+impl Command {
+    /// Returns the stream on which the command draws.
+    pub(crate) const fn stream(&self) -> Stream {
+        match self {
+            Self::Ask(_) | Self::Chat(_) | Self::SetUp(_) => Stream::Errors,
+            _ => Stream::Output,
+        }
+    }
 }
 
 /// Runs the command.

@@ -6,6 +6,8 @@ use neuraxis::core::{clip, is_invisible, is_overlay};
 use unicode_bidi::{BidiClass, bidi_class};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
+use crate::glyphs::Glyphs;
+
 /// The maximum number of characters of quoted text in a line.
 const MAX_LINE_CHARS: usize = 1_000;
 
@@ -19,7 +21,9 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     }
     // A carriage return either belongs to a line break or overwrites the line.
     let visible = text.chars().filter(|letter| *letter != '\r');
-    Cow::Owned(visible.map(sign_for).collect())
+    let mut shown = String::with_capacity(text.len());
+    visible.for_each(|letter| push_sign(letter, Glyphs::here(), &mut shown));
+    Cow::Owned(shown)
 }
 
 /// Makes a text fit for a single line: harmless, without line breaks, and cut.
@@ -59,7 +63,7 @@ pub(crate) fn reveal_invisible(text: &str) -> String {
         let is_seen = !is_mark || (room > 0 && !is_overlay(letter));
         match letter {
             '\n' | '\t' => seen.push(letter),
-            '\0'..='\u{1f}' | '\u{7f}' => seen.push(sign_for(letter)),
+            '\0'..='\u{1f}' | '\u{7f}' => push_sign(letter, Glyphs::here(), &mut seen),
             _ if !is_seen || leaves_no_mark(letter) || is_odd_space(letter) => {
                 name(letter, &mut seen);
             }
@@ -98,7 +102,15 @@ pub(crate) fn in_order(text: &str) -> Option<String> {
 }
 
 fn name(letter: char, text: &mut String) {
-    text.push_str(&format!("⟨U+{:04X}⟩", u32::from(letter)));
+    text.push_str(&named(letter, Glyphs::here()));
+}
+
+fn named(letter: char, glyphs: Glyphs) -> String {
+    let number = u32::from(letter);
+    match glyphs {
+        Glyphs::Unicode => format!("⟨U+{number:04X}⟩"),
+        Glyphs::Ascii => format!("<U+{number:04X}>"),
+    }
 }
 
 fn is_harmless(letter: char) -> bool {
@@ -146,13 +158,22 @@ const fn is_odd_space(letter: char) -> bool {
     )
 }
 
-fn sign_for(letter: char) -> char {
-    match letter {
-        _ if is_harmless(letter) => letter,
-        '\u{7f}' => '␡',
+/// Adds a character, or the sign for one that a terminal might obey. A terminal that shows only ASCII could obey the bytes
+/// of a sign from Unicode, too.
+fn push_sign(letter: char, glyphs: Glyphs, text: &mut String) {
+    match (letter, glyphs) {
+        _ if is_harmless(letter) => text.push(letter),
+        ('\0'..='\u{1f}', Glyphs::Ascii) => {
+            text.extend(['^', char::from_u32(0x40 + u32::from(letter)).unwrap_or('?')])
+        }
+        ('\u{7f}', Glyphs::Ascii) => text.push_str("^?"),
+        (_, Glyphs::Ascii) => text.push('?'),
+        ('\u{7f}', Glyphs::Unicode) => text.push('␡'),
         // Unicode has a picture of each ASCII control character, in the same order.
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
-        _ => '\u{fffd}',
+        ('\0'..='\u{1f}', Glyphs::Unicode) => {
+            text.push(char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'));
+        }
+        (_, Glyphs::Unicode) => text.push('\u{fffd}'),
     }
 }
 
@@ -177,6 +198,26 @@ mod tests {
         ] {
             assert_eq!(harmless(hostile), expected, "{hostile:?}");
         }
+    }
+
+    /// The last byte of a Unicode sign for the escape character begins a control sequence on terminals of one byte per
+    /// character.
+    #[test]
+    fn signs_for_a_terminal_that_shows_only_ascii_are_ascii() {
+        let shown = |hostile: &str| {
+            let mut shown = String::new();
+            for letter in hostile.chars() {
+                push_sign(letter, Glyphs::Ascii, &mut shown);
+            }
+            shown
+        };
+        assert_eq!(shown("\u{1b}[2J\u{0}\u{7f}\n"), "^[[2J^@^?\n");
+        assert_eq!(shown("a\u{9b}2J\u{202e}b"), "a?2J?b");
+        assert_eq!(
+            shown("what they wrote: ünïcode"),
+            "what they wrote: ünïcode"
+        );
+        assert_eq!(named('\u{202e}', Glyphs::Ascii), "<U+202E>");
     }
 
     #[test]

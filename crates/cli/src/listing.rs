@@ -5,6 +5,7 @@ use std::io;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::glyphs::CUT;
 use crate::harmless::one_line;
 use crate::invocation::again;
 use crate::output::Output;
@@ -206,7 +207,7 @@ fn cut(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let most = columns.saturating_sub(LEAST_ABOUT / 2);
-    format!("{}…", first_piece(text, most).trim_end())
+    format!("{}{CUT}", first_piece(text, most).trim_end())
 }
 
 /// A list being written to standard output.

@@ -17,6 +17,7 @@ mod confirm;
 mod destination;
 mod detail;
 mod error;
+mod glyphs;
 mod harmless;
 mod interrupt;
 mod invocation;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     invocation::remember(&arguments.configuration);
     call_warnings::show();
+    glyphs::choose(arguments.command.stream());
     // Two workers are enough for a single run: it continues while a tool blocks one of them, or slow output blocks
     // this thread.
     let runtime = neuraxis_app::start_runtime(Some(2)).map_err(CommandError::failed)?;

@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
+use crate::glyphs::{BAR, BRANCH, CONTINUED, CUT, ELLIPSIS};
 use crate::harmless::{harmless, in_order, reveal_invisible};
 use crate::wrap::{broken, first_piece, pieces};
 
@@ -66,7 +67,7 @@ impl Row {
     pub(crate) fn whole(&self) -> String {
         let style = self.mark.style();
         let line = harmless(&self.text);
-        format!("  {DIM}│{DIM:#} {style}{line}{style:#}\n")
+        format!("  {DIM}{BAR}{DIM:#} {style}{line}{style:#}\n")
     }
 
     /// Formats the line in a margin, so that it cannot be taken for a line of the program.
@@ -80,8 +81,8 @@ impl Row {
         };
         let is_cut = |shown: &str| long == LongLines::Cut && shown.len() < line.len();
         let lines = lines.into_iter().map(|shown| {
-            let more = if is_cut(shown) { "…" } else { "" };
-            format!("  {DIM}│{DIM:#} {style}{shown}{style:#}{more}\n")
+            let more = if is_cut(shown) { CUT.as_str() } else { "" };
+            format!("  {DIM}{BAR}{DIM:#} {style}{shown}{style:#}{more}\n")
         });
         lines.collect()
     }
@@ -109,7 +110,7 @@ pub(crate) fn under(title: impl Into<String>, rows: impl Iterator<Item = Row>) -
 /// sign.
 pub(crate) fn in_margin(line: &str, columns: usize, style: Style) -> String {
     let room = columns.saturating_sub(OUTER_MARGIN_COLUMNS);
-    let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
+    let signs = std::iter::once(BAR).chain(std::iter::repeat(CONTINUED));
     let lines = signs.zip(pieces(line, room));
     lines
         .map(|(sign, piece)| format!("{sign} {style}{piece}{style:#}\n"))
@@ -136,8 +137,8 @@ pub(crate) fn with_real_order(line: &str, columns: usize, margin: &str) -> Strin
 
 /// Formats a quoted line with its letters in their real order, as a line of the program.
 pub(crate) fn in_real_order(line: &str, columns: usize, style: Style) -> String {
-    let line = format!("├ in its real order: {}", line.trim_start());
-    let line = broken(&line, columns, "│   ");
+    let line = format!("{BRANCH} in its real order: {}", line.trim_start());
+    let line = broken(&line, columns, &format!("{BAR}   "));
     format!("{style}{line}{style:#}\n")
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn ends_of(rows: Vec<Row>, first: usize, last: usize) -> Vec<Row> {
         return rows;
     }
     let left_out = rows.len() - first - last;
-    let note = format!("… {left_out} more lines");
+    let note = format!("{ELLIPSIS} {left_out} more lines");
     let end = rows.len() - last;
     let mut ends: Vec<Row> = rows.get(..first).unwrap_or_default().to_vec();
     ends.push(Row::new(Mark::Title, note));

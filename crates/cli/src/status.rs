@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 
+use crate::glyphs::{BAR, CUT, DOT, Glyph};
 use crate::harmless::one_line;
 use crate::quantities::brief;
 use crate::terminal;
@@ -29,7 +30,19 @@ const SOON: Duration = Duration::from_secs(1);
 
 const DIM: Style = Style::new().dimmed();
 
-const TURNS: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// What turns while something is at work.
+const TURNS: [Glyph; 10] = [
+    Glyph::new("⠋", "|"),
+    Glyph::new("⠙", "/"),
+    Glyph::new("⠹", "-"),
+    Glyph::new("⠸", "\\"),
+    Glyph::new("⠼", "|"),
+    Glyph::new("⠴", "/"),
+    Glyph::new("⠦", "-"),
+    Glyph::new("⠧", "\\"),
+    Glyph::new("⠇", "|"),
+    Glyph::new("⠏", "/"),
+];
 
 /// The current status.
 #[derive(Debug)]
@@ -156,11 +169,11 @@ impl Region {
         let turn = TURNS
             .get(self.turn % TURNS.len())
             .copied()
-            .unwrap_or_default();
+            .map_or("", Glyph::as_str);
         let took = self.began.elapsed();
         let took = match took < SOON {
             true => String::new(),
-            false => format!(" · {}", brief(Duration::from_secs(took.as_secs()))),
+            false => format!("{DOT}{}", brief(Duration::from_secs(took.as_secs()))),
         };
         let room = columns.saturating_sub(SIGNS);
         let (dim, end) = match self.is_colorful {
@@ -171,7 +184,7 @@ impl Region {
         let first = format!("{dim}{turn} {what}{took}{end}");
         let below = self.below.iter().map(|line| {
             let line = cut(&one_line(line), room);
-            format!("  {dim}│ {line}{end}")
+            format!("  {dim}{BAR} {line}{end}")
         });
         std::iter::once(first).chain(below).collect()
     }
@@ -181,7 +194,7 @@ impl Region {
 fn cut(line: &str, room: usize) -> String {
     let piece = first_piece(line, room);
     match piece.len() < line.len() {
-        true => format!("{piece}…"),
+        true => format!("{piece}{CUT}"),
         false => line.to_owned(),
     }
 }

@@ -1,12 +1,10 @@
 //! Draws a tree in text.
 
-use std::env;
-
 use unicode_width::UnicodeWidthStr;
 
+use crate::glyphs::Glyphs;
 use crate::output::Output;
 use crate::rows::{LongLines, Row};
-use crate::terminal;
 use crate::wrap::{USUAL_WIDTH, broken, width};
 
 /// A line and its children.
@@ -33,16 +31,9 @@ pub(crate) enum Branches {
 impl Branches {
     /// Chooses what the reader of standard output can show: lines for files and programs, and what a terminal supports.
     pub(crate) fn of(output: &Output) -> Self {
-        if !output.is_terminal() {
-            return Self::Lines;
-        }
-        let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find(is_set);
-        let locale = locale.and_then(env::var_os).unwrap_or_default();
-        let locale = locale.to_string_lossy().to_lowercase();
-        match !terminal::is_dumb() && (locale.contains("utf-8") || locale.contains("utf8")) {
-            true => Self::Lines,
-            false => Self::Ascii,
+        match Glyphs::here() {
+            Glyphs::Ascii if output.is_terminal() => Self::Ascii,
+            _ => Self::Lines,
         }
     }
 

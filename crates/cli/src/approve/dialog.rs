@@ -9,6 +9,7 @@ use super::change::edit;
 use super::console::{Console, Line};
 use super::lasting;
 use super::show::{ApprovalView, ArgumentSource, Extent, text};
+use crate::glyphs::Glyph;
 use crate::rows::with_real_order;
 
 /// The maximum number of characters of a reason for a denial, which the model receives.
@@ -18,7 +19,7 @@ const MAX_REASON: usize = 1_000;
 const WIDTH: usize = 78;
 
 /// The margin before the rest of a choice that does not fit on one line.
-const MARGIN: &str = "    │ ";
+const MARGIN: Glyph = Glyph::new("    │ ", "    | ");
 
 /// Shown if a call would no longer do what was shown.
 const CHANGED: &str = "Files have changed: this is no longer what was shown.\n";
@@ -342,7 +343,7 @@ fn legend(choices: &[Choice], columns: usize) -> String {
     text.extend(
         lasting
             .into_iter()
-            .map(|choice| with_real_order(&choice.shown(), columns, MARGIN)),
+            .map(|choice| with_real_order(&choice.shown(), columns, MARGIN.as_str())),
     );
     text
 }

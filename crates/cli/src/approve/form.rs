@@ -10,11 +10,12 @@ use neuraxis::ports::{Field, FieldChoice, FieldKind, Question, QuestionReply, Re
 use serde_json::{Map, Value};
 
 use super::console::{Console, Line};
+use crate::glyphs::Glyph;
 use crate::harmless::{one_line, reveal_invisible};
 use crate::wrap::broken;
 
 /// The margin before each line from a third party.
-const MARGIN: &str = "  │ ";
+const MARGIN: Glyph = Glyph::new("  │ ", "  | ");
 
 /// The maximum number of characters of an answer.
 const MAX_ANSWER: usize = 10_000;
@@ -67,7 +68,12 @@ fn heading(question: &Question, columns: usize) -> String {
     let message = reveal_invisible(&question.message);
     let lines: String = message
         .lines()
-        .map(|line| format!("{}\n", broken(&format!("{MARGIN}{line}"), columns, MARGIN)))
+        .map(|line| {
+            format!(
+                "{}\n",
+                broken(&format!("{MARGIN}{line}"), columns, MARGIN.as_str())
+            )
+        })
         .collect();
     format!(
         "MCP server {from} asks you (do not give it any secrets):\n{lines}Press Enter to skip an optional field, or type a single dot to decline.\n"
@@ -79,7 +85,8 @@ fn fill(field: &Field, console: &mut impl Console) -> io::Result<FieldAnswer> {
     let shown = |text: &str| one_line(&reveal_invisible(text));
     let name = shown(field.title.as_deref().unwrap_or(&field.name));
     let columns = console.width();
-    let in_margin = |line: &str| broken(&format!("{MARGIN}{line}"), columns, MARGIN) + "\n";
+    let in_margin =
+        |line: &str| broken(&format!("{MARGIN}{line}"), columns, MARGIN.as_str()) + "\n";
     if let Some(description) = &field.description {
         console.show(&in_margin(&shown(description)))?;
     }

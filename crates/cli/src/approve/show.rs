@@ -20,6 +20,7 @@ use super::arguments::laid_out;
 use super::conflicting_call::ConflictingCall;
 use super::lasting;
 use super::subject::{self, Subject};
+use crate::glyphs::{ARROW, BAR, BOTTOM, BRANCH, DOT, ELLIPSIS, TOP};
 use crate::harmless::{in_order, one_line, reveal_invisible};
 use crate::rows::{Mark, Row, in_margin, in_real_order, under};
 use crate::wrap::broken;
@@ -258,7 +259,7 @@ impl Page {
             arguments: 0,
         };
         let tool = safe_words(&view.tool);
-        page.push_own_line(ALERT, &format!("╭ {tool} asks for your approval"));
+        page.push_own_line(ALERT, &format!("{TOP} {tool} asks for your approval"));
         let arguments = arguments(view, below);
         let subject = &view.subject.rows;
         page.subject = page.push_quoted(subject, room.map(|room| room.subject));
@@ -267,27 +268,29 @@ impl Page {
         }
         page.arguments = page.push_quoted(&arguments, room.map(|room| room.arguments));
         if view.origin == ArgumentSource::Edited {
-            page.push_own_line(Style::new(), "├ with arguments that you edited");
+            let line = format!("{BRANCH} with arguments that you edited");
+            page.push_own_line(Style::new(), &line);
         }
-        page.push_own_line(BOLD, &format!("├ {tool} · {}", nature(view)));
+        page.push_own_line(BOLD, &format!("{BRANCH} {tool}{DOT}{}", nature(view)));
         if let Some(gaps) = gaps(&view.tool) {
-            page.push_own_line(ALERT, &format!("├ on this machine {gaps}"));
+            page.push_own_line(ALERT, &format!("{BRANCH} on this machine {gaps}"));
         }
         if let Some(ConflictingCall { tool, file }) = &view.conflict {
             let (tool, file) = (safe_words(tool), safe_words(file));
-            let line =
-                format!("├ when this was asked, {tool} could still change {file} before this call");
+            let line = format!(
+                "{BRANCH} when this was asked, {tool} could still change {file} before this call"
+            );
             page.push_own_line(ALERT, &line);
         }
         if let Some(agent) = describe_lineage(&view.lineage) {
-            page.push_own_line(Style::new(), &format!("├ {agent}"));
+            page.push_own_line(Style::new(), &format!("{BRANCH} {agent}"));
         }
         if let Some(rule) = &view.rule {
             let rule = safe_words(rule);
-            page.push_own_line(Style::new(), &format!("├ rule: {rule}"));
+            page.push_own_line(Style::new(), &format!("{BRANCH} rule: {rule}"));
         }
         let reason = safe_words(&view.reason);
-        page.push_own_line(Style::new(), &format!("╰ why: {reason}"));
+        page.push_own_line(Style::new(), &format!("{BOTTOM} why: {reason}"));
         page
     }
 
@@ -310,12 +313,11 @@ impl Page {
 
     /// Adds a line of the program. The last one closes the margin, so its continuation lines are outside the margin.
     fn push_own_line(&mut self, style: Style, line: &str) {
-        let margin = if line.starts_with('╰') {
-            "    "
-        } else {
-            "│   "
+        let margin = match line.starts_with(BOTTOM.as_str()) {
+            true => "    ".to_owned(),
+            false => format!("{BAR}   "),
         };
-        let line = broken(line, self.columns, margin);
+        let line = broken(line, self.columns, &margin);
         self.text.push_str(&format!("{style}{line}{style:#}\n"));
     }
 
@@ -338,7 +340,10 @@ impl Page {
                 self.text.truncate(before);
                 self.hidden += more;
                 let lines = if more == 1 { "line" } else { "lines" };
-                self.push_in_margin(ALERT, &format!("… {more} more {lines}: v shows all of it"));
+                self.push_in_margin(
+                    ALERT,
+                    &format!("{ELLIPSIS} {more} more {lines}: v shows all of it"),
+                );
                 return taken + 1;
             }
             taken += took;
@@ -365,7 +370,7 @@ impl Page {
                 self.hidden += 1;
                 let (shown, rest) = line.split_at(end);
                 let rest = rest.chars().count();
-                format!("{shown}… ({rest} more characters: v shows all of it)")
+                format!("{shown}{ELLIPSIS} ({rest} more characters: v shows all of it)")
             }
             _ => line.to_owned(),
         }
@@ -409,7 +414,7 @@ fn nature(view: &ApprovalView) -> String {
     if view.reaches_out {
         phrases.push("reaches outside this machine");
     }
-    phrases.join(" · ")
+    phrases.join(DOT.as_str())
 }
 
 /// Returns the folder that a run works in, if it is recorded and is not this one.
@@ -438,7 +443,7 @@ fn describe_lineage(lineage: &[String]) -> Option<String> {
     (depth > 0).then(|| {
         format!(
             "asked by a sub-agent at depth {depth}: {}",
-            names.join(" → ")
+            names.join(&format!(" {ARROW} "))
         )
     })
 }

@@ -7,6 +7,7 @@ use neuraxis::engine::INVALID_ARGUMENTS;
 
 use super::log::{OpenCall, Refusal};
 use super::{outcome, target};
+use crate::glyphs::DOT;
 use crate::harmless::one_line;
 
 const NAME: Style = Style::new().bold();
@@ -51,26 +52,26 @@ impl End {
 
     /// Formats the outcome for the end of the call's line, with the duration if given.
     pub(crate) fn in_words(&self, took: Option<&str>) -> String {
-        let took = took.map_or_else(String::new, |took| format!(" · {took}"));
+        let took = took.map_or_else(String::new, |took| format!("{DOT}{took}"));
         match self {
             Self::Value(description) => {
                 let description = description.as_deref().map(one_line);
-                let description =
-                    description.map_or_else(String::new, |description| format!(" · {description}"));
+                let description = description
+                    .map_or_else(String::new, |description| format!("{DOT}{description}"));
                 format!("{DIM}{description}{took}{DIM:#}")
             }
             Self::Denied(why) => {
                 let why = why.as_deref().map(one_line);
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                format!("{DIM} · denied{why}{DIM:#}")
+                format!("{DIM}{DOT}denied{why}{DIM:#}")
             }
             Self::NotRun(why) => {
                 let why = one_line(why);
-                format!("{DIM} · {DIM:#}{BAD}not run{BAD:#}: {why}")
+                format!("{DIM}{DOT}{DIM:#}{BAD}not run{BAD:#}: {why}")
             }
             Self::Failed(how, error) => {
                 let error = one_line(error);
-                format!("{DIM}{took} · {DIM:#}{BAD}{how}{BAD:#}: {error}")
+                format!("{DIM}{took}{DOT}{DIM:#}{BAD}{how}{BAD:#}: {error}")
             }
         }
     }

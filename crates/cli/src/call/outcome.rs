@@ -5,6 +5,7 @@ use neuraxis::core::{JsonText, ToolResult};
 use serde_json::Value;
 
 use crate::detail::Detail;
+use crate::glyphs::{DOT, MINUS};
 use crate::harmless::one_line_of;
 use crate::rows::{Mark, Row, ends_of};
 
@@ -37,7 +38,7 @@ pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Optio
         return Some("unchanged".to_owned());
     }
     if let Some((added, removed)) = changed(&value, metadata) {
-        return Some(format!("+{added} −{removed}"));
+        return Some(format!("+{added} {MINUS}{removed}"));
     }
     if let (Some(first), Some(last)) = (number("start_line"), number("end_line")) {
         let shown = (last + 1).saturating_sub(first.max(1));
@@ -74,7 +75,7 @@ fn command_end(value: &Value) -> Option<String> {
 fn side_effects(value: &Value) -> String {
     let mut words = String::new();
     if value.get("left_running") == Some(&Value::Bool(true)) {
-        words.push_str(" · the processes it left running were ended");
+        words.push_str(&format!("{DOT}the processes it left running were ended"));
     }
     let paths = |name: &str| {
         let paths = value.get(name).and_then(Value::as_array);
@@ -83,22 +84,24 @@ fn side_effects(value: &Value) -> String {
         (!paths.is_empty()).then(|| short(&paths.join(", ")))
     };
     if let Some(renamed) = paths("set_aside") {
-        words.push_str(&format!(" · renamed with the suffix .set-aside: {renamed}"));
+        words.push_str(&format!(
+            "{DOT}renamed with the suffix .set-aside: {renamed}"
+        ));
     }
     if let Some(changed) = paths("changed_for_git") {
         words.push_str(&format!(
-            " · changed what your git reads or runs: {changed}"
+            "{DOT}changed what your git reads or runs: {changed}"
         ));
     }
     if let Some(repository) = value.get("repository_outside").and_then(Value::as_str) {
         let repository = short(repository);
         words.push_str(&format!(
-            " · cannot write to {repository}, which is outside the project"
+            "{DOT}cannot write to {repository}, which is outside the project"
         ));
     }
     if let Some(what) = value.get("repository_runs_no").and_then(Value::as_str) {
         let what = short(what);
-        words.push_str(&format!(" · the repository's {what} did not run"));
+        words.push_str(&format!("{DOT}the repository's {what} did not run"));
     }
     words
 }

@@ -10,6 +10,7 @@ use neuraxis::ports::{Ids, RunFilter, RunSummary, SessionFilter};
 use super::chat::nearest;
 use crate::confirm::{ask_yes_no, can_ask_user};
 use crate::error::CommandError;
+use crate::glyphs::ELLIPSIS;
 use crate::harmless::one_line;
 use crate::progress;
 
@@ -302,7 +303,7 @@ fn only_one(end: &str, mut ids: Vec<String>) -> Result<(), CommandError> {
     }
     if ids.len() > MAX_NAMED {
         ids.truncate(MAX_NAMED);
-        ids.push("…".to_owned());
+        ids.push(ELLIPSIS.to_string());
     }
     let (end, ids) = (one_line(end), ids.join(", "));
     Err(

@@ -14,6 +14,7 @@ use neuraxis_app::{
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
+use crate::glyphs::ELLIPSIS;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
 use crate::progress::{self, Progress};
@@ -161,7 +162,7 @@ fn offered(offer: &OfferedModels, serves: impl Fn(&str) -> bool) -> String {
     if others.len() > MAX_SHOWN {
         let more = others.len() - MAX_SHOWN;
         text.push_str(&format!(
-            "    … and {more} more: --format json lists them all\n"
+            "    {ELLIPSIS} and {more} more: --format json lists them all\n"
         ));
     }
     text

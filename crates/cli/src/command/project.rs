@@ -5,6 +5,7 @@ use neuraxis_app::{InstructionFile, Trust, TrustList, instruction_files, instruc
 
 use crate::approve::safe_words;
 use crate::confirm::{Answer, ask, can_ask_user};
+use crate::glyphs::ELLIPSIS;
 use crate::harmless::one_line;
 use crate::progress;
 use crate::rows::plain_in_margin;
@@ -99,7 +100,9 @@ pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
     text.extend(lines.map(|line| plain_in_margin(line, columns)));
     let more = file.text.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
-        text.push_str(&format!("… and {more} more lines; read the file first\n"));
+        text.push_str(&format!(
+            "{ELLIPSIS} and {more} more lines; read the file first\n"
+        ));
     }
     text
 }

@@ -14,6 +14,7 @@ use super::mcp::Edited;
 use super::models::WITHIN;
 use crate::confirm::require_user;
 use crate::error::CommandError;
+use crate::glyphs::ELLIPSIS;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::output::Output;
@@ -152,7 +153,7 @@ impl SetUp {
                     anstream::eprintln!("  {:>2}  {}", place + 1, one_line(name));
                 }
                 if let Some(more @ 1..) = offered.len().checked_sub(MAX_LISTED) {
-                    anstream::eprintln!("      … and {more} more");
+                    anstream::eprintln!("      {ELLIPSIS} and {more} more");
                 }
                 chosen_model(prompt("Which model?", usual)?, offered)?
             }

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::command::sessions::age;
 use crate::error::CommandError;
+use crate::glyphs::DOT;
 use crate::listing::Format;
 use crate::output::Output;
 use crate::progress;
@@ -192,7 +193,7 @@ fn in_text(
         let (half, most) = (brief_millis(half), brief_millis(most));
         parts.push(format!("50% within {half}, 95% within {most}"));
     }
-    let line = format!("{period}{}", parts.join(" · "));
+    let line = format!("{period}{}", parts.join(DOT.as_str()));
     let line = broken(&line, columns.unwrap_or(usize::MAX), "  ");
     let mut text = format!("{line}\n");
     let tables = [

@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use super::code::Code;
 use super::lines::Line;
 use super::table::Table;
+use crate::glyphs::{BAR, BULLET, LINE};
 use crate::harmless::{harmless, one_line};
 
 const CODE: Style = AnsiColor::Cyan.on_default();
@@ -148,7 +149,7 @@ impl<'a> Page<'a> {
             }
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                self.margins.push(format!("{DIM}│{DIM:#} "));
+                self.margins.push(format!("{DIM}{BAR}{DIM:#} "));
             }
             Tag::CodeBlock(kind) => self.begin_code(&kind),
             Tag::List(first) => {
@@ -258,7 +259,7 @@ impl<'a> Page<'a> {
     }
 
     fn rule(&mut self) {
-        self.write(&"─".repeat(20));
+        self.write(&LINE.as_str().repeat(20));
     }
 
     fn begin_code(&mut self, kind: &CodeBlockKind<'_>) {
@@ -287,7 +288,7 @@ impl<'a> Page<'a> {
                 *number = number.saturating_add(1);
                 sign
             }
-            _ => "• ".to_owned(),
+            _ => format!("{BULLET} "),
         };
         self.is_after_block = false;
         self.write(&sign);

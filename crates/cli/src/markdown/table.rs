@@ -6,8 +6,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::lines::Line;
 
+use crate::glyphs::{CROSS, Glyph, LINE};
+
 /// The separator between two columns.
-const GAP: &str = " │ ";
+const GAP: Glyph = Glyph::new(" │ ", " | ");
 
 /// The minimum width of a column: a narrower one cannot be read.
 const LEAST: usize = 12;
@@ -54,12 +56,15 @@ impl Table {
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let widths = self.widest(Line::width);
         let words = self.widest(Line::longest_word);
-        let gaps = GAP.width() * widths.len().saturating_sub(1);
+        let gaps = GAP.as_str().width() * widths.len().saturating_sub(1);
         let Some(widths) = shrunk(widths, &words, columns.saturating_sub(gaps)) else {
             return self.as_list(columns);
         };
-        let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-        let rule = rule.join("─┼─");
+        let rule: Vec<String> = widths
+            .iter()
+            .map(|width| LINE.as_str().repeat(*width))
+            .collect();
+        let rule = rule.join(CROSS.as_str());
         let mut lines = Vec::new();
         for (place, row) in self.rows.iter().enumerate() {
             lines.extend(self.row(row, &widths));
@@ -99,7 +104,7 @@ impl Table {
                 aligned(cell, width.saturating_sub(used), *alignment)
             });
             let line: Vec<String> = cells.collect();
-            line.join(GAP).trim_end().to_owned()
+            line.join(GAP.as_str()).trim_end().to_owned()
         };
         (0..height).map(line).collect()
     }

@@ -11,13 +11,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables that change the output.
-const PRINTING: [&str; 6] = [
+const PRINTING: [&str; 8] = [
     "COLUMNS",
     "NO_COLOR",
     "CLICOLOR",
     "CLICOLOR_FORCE",
     "TERM",
     "CI",
+    "LC_ALL",
+    "LC_CTYPE",
 ];
 
 /// A user's machine. It is deleted when dropped.
@@ -124,6 +126,8 @@ impl Machine {
             command.env_remove(name);
         }
         command.env("USER", "tester").env("TZ", "Etc/UTC");
+        // The locale of a usual terminal.
+        command.env("LANG", "C.UTF-8");
         // The keys of the user who runs the tests must not matter either.
         for name in ["OPENAI", "DEEPSEEK", "ANTHROPIC", "GEMINI"] {
             command.env_remove(format!("{name}_API_KEY"));

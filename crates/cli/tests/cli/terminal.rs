@@ -192,3 +192,34 @@ fn at_a_terminal_a_missing_question_is_an_error_at_once() {
     assert_eq!(code, Some(2));
     assert!(seen.contains("no question was given"), "{seen:?}");
 }
+
+/// What was written by others may contain anything, but nothing here is.
+#[test]
+fn a_terminal_whose_locale_is_not_utf8_is_sent_only_ascii_signs() {
+    let machine = Machine::new();
+    let commands = [
+        &["ask", "-v", "What time is it?"][..],
+        &["runs", "show", "last"],
+        &["sessions", "show", "last"],
+        &["stats"],
+        &["tools", "list"],
+        &["doctor", "--offline"],
+    ];
+    for arguments in commands {
+        let seen = |locale: &str| {
+            let mut command = machine.command(arguments);
+            command.env("TERM", "xterm-256color").env("LC_ALL", locale);
+            in_terminal(&mut command).1
+        };
+        for locale in ["C", "POSIX", "en_US.ISO-8859-1"] {
+            let seen = seen(locale);
+            assert!(seen.is_ascii(), "{arguments:?}: {seen}");
+        }
+        assert!(!seen("C.UTF-8").is_ascii(), "{arguments:?}");
+        let mut piped = machine.command(arguments);
+        let done = piped.env("LC_ALL", "C").output().unwrap();
+        let usual = machine.command(arguments).output().unwrap();
+        let signs = |bytes: &[u8]| String::from_utf8_lossy(bytes).matches(" · ").count();
+        assert_eq!(signs(&done.stdout), signs(&usual.stdout), "{arguments:?}");
+    }
+}

@@ -11,6 +11,7 @@ use neuraxis_app::App;
 use super::waiting::{self, CallSelector};
 use crate::approve::{ApprovalView, ConflictingCall, Extent, question_text, scope, spec_of};
 use crate::error::CommandError;
+use crate::glyphs::BAR;
 use crate::output::Output;
 use crate::rows::with_real_order;
 use crate::setup::{Setup, with_app};
@@ -77,7 +78,7 @@ pub(super) fn in_full(
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
         .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))
-        .map(|line| with_real_order(&line, columns, "    │ "))
+        .map(|line| with_real_order(&line, columns, &format!("    {BAR} ")))
         .collect();
     let name = waiting.question();
     let altered = waiting::alteration(waiting, columns);

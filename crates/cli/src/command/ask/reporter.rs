@@ -19,6 +19,7 @@ use super::tail::Tail;
 use crate::call::lines_of;
 use crate::command::help::command_for;
 use crate::detail::Detail;
+use crate::glyphs::DOT;
 use crate::harmless::{one_line, one_line_of};
 use crate::progress::{self, Progress};
 use crate::quantities::{brief, money, tokens};
@@ -172,7 +173,7 @@ impl Reporter {
     /// Prints what a run used, once it has ended.
     pub(super) fn print_usage(&self, result: &OrchestratorResult, took: Duration) {
         let model = match &self.model {
-            Some(model) => format!("{model} · "),
+            Some(model) => format!("{model}{DOT}"),
             None if self.model_calls == 0 => return,
             // The run was stopped before any model had answered.
             None => String::new(),
@@ -186,10 +187,10 @@ impl Reporter {
         );
         let label = result.cost_label;
         let cost = result.cost.map(|amount| Cost { amount, label });
-        let cost = cost.and_then(money).map(|cost| format!(" · {cost}"));
+        let cost = cost.and_then(money).map(|cost| format!("{DOT}{cost}"));
         let cost = cost.unwrap_or_default();
         let took = brief(took);
-        let line = one_line(&format!("{model}{calls} · {used}{cost} · {took}"));
+        let line = one_line(&format!("{model}{calls}{DOT}{used}{cost}{DOT}{took}"));
         let line = match terminal::error_columns() {
             Some(columns) => broken(&line, columns, "  "),
             None => line,
@@ -375,9 +376,9 @@ fn describe_model_call(call: &LlmCall) -> String {
         ..
     } = call;
     let asked_for = describe::asks_for(reply.calls().count());
-    let asked_for = asked_for.map_or_else(String::new, |asks| format!(" · {asks}"));
+    let asked_for = asked_for.map_or_else(String::new, |asks| format!("{DOT}{asks}"));
     format!(
-        "{served_by} ({}) · {}{asked_for}",
+        "{served_by} ({}){DOT}{}{asked_for}",
         reply.model,
         brief(*duration)
     )

@@ -18,6 +18,7 @@ use super::conversation::Conversation;
 use crate::call::lines_of;
 use crate::destination::create_new;
 use crate::error::CommandError;
+use crate::glyphs::ELLIPSIS;
 use crate::harmless::harmless;
 use crate::listing::Layout;
 use crate::progress;
@@ -67,7 +68,7 @@ impl Conversation {
             .join("\n")
             + "\n";
         if more > 0 {
-            text.push_str("  … /history shows the rest\n");
+            text.push_str(&format!("  {ELLIPSIS} /history shows the rest\n"));
         }
         let _ = self.output.painted(&text);
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::glyphs::ARROW;
 use crate::harmless::one_line;
 
 /// The subject of checks of this machine.
@@ -100,7 +101,12 @@ pub(super) fn table(checks: &[Check]) -> String {
         let detail = one_line(&check.detail);
         text.push_str(&format!("  {outcome:<8} {name:<11} {detail}\n"));
         if let Some(fix) = &check.fix {
-            text.push_str(&format!("  {:<8} {:<11} → {}\n", "", "", one_line(fix)));
+            text.push_str(&format!(
+                "  {:<8} {:<11} {ARROW} {}\n",
+                "",
+                "",
+                one_line(fix)
+            ));
         }
     }
     text

@@ -10,6 +10,7 @@ use neuraxis::evals::{
     UsageChange,
 };
 
+use crate::glyphs::{ARROW, DOT};
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::quantities::{brief, brief_millis, money, tokens};
@@ -43,7 +44,7 @@ pub(super) fn progress(report: &Report, case: usize) -> String {
         report.totals.failed + report.totals.errors,
     );
     let name = name.unwrap_or_default();
-    format!("{done} of {planned} · {passed} passed, {bad} did not · last: {name}")
+    format!("{done} of {planned}{DOT}{passed} passed, {bad} did not{DOT}last: {name}")
 }
 
 /// Formats results. A case's runs are named if `kept` says that they are stored.
@@ -115,7 +116,7 @@ fn line(case: &CaseReport, width: usize) -> String {
     }
     let line = format!(
         "{style}{word:<7}{style:#} {name}{room}  {}",
-        parts.join(" · ")
+        parts.join(DOT.as_str())
     );
     format!("{}\n", line.trim_end())
 }
@@ -178,7 +179,7 @@ fn summary(report: &Report) -> String {
         parts.push(format!("{at_least}{}", counted(totals.tokens, "token")));
     }
     parts.extend(cost(totals.cost_micro_usd, totals.cost_label));
-    parts.join(" · ")
+    parts.join(DOT.as_str())
 }
 
 /// Formats a cost with how reliable it is, if it is known and not zero.
@@ -199,19 +200,19 @@ fn usage(change: &UsageChange) -> String {
             })
         };
         let by = percent(was.tokens, now.tokens);
-        parts.push(format!("{} → {} tokens{by}", count(was), count(now)));
+        parts.push(format!("{} {ARROW} {} tokens{by}", count(was), count(now)));
     }
     let paid = |used: &ComparedUsage| cost(used.cost_micro_usd, used.cost_label);
     if let (Some(before), Some(after)) = (paid(was), paid(now)) {
         let amounts = was.cost_micro_usd.zip(now.cost_micro_usd);
         let by = amounts.map_or_else(String::new, |(was, now)| percent(was, now));
-        parts.push(format!("{before} → {after}{by}"));
+        parts.push(format!("{before} {ARROW} {after}{by}"));
     }
     let took = [was, now].map(|used| brief_millis(used.active_ms));
-    parts.push(took.join(" → "));
+    parts.push(took.join(&format!(" {ARROW} ")));
     let mut text = format!(
         "used    {} for one attempt of each case\n",
-        parts.join(" · ")
+        parts.join(DOT.as_str())
     );
     let are_known = !was.models.is_empty() && !now.models.is_empty();
     if are_known && was.models != now.models {
@@ -219,7 +220,7 @@ fn usage(change: &UsageChange) -> String {
             let names = used.models.iter().map(|name| one_line(name));
             names.collect::<Vec<String>>().join(", ")
         });
-        text.push_str(&format!("models  {}\n", names.join(" → ")));
+        text.push_str(&format!("models  {}\n", names.join(&format!(" {ARROW} "))));
     }
     text
 }

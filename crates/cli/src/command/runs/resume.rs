@@ -17,6 +17,7 @@ use crate::command::{lease_progress, lookup};
 use crate::completion;
 use crate::confirm;
 use crate::error::CommandError;
+use crate::glyphs::DOT;
 use crate::output::Output;
 use crate::rows::plain_in_margin;
 use crate::setup::{Loaded, Setup, with_app};
@@ -172,7 +173,11 @@ fn in_text(open: &RecheckedCall, columns: usize) -> String {
 /// Names a call, with the verdict of the policy here, in a line or two.
 fn in_short(open: &RecheckedCall, columns: usize) -> String {
     let call = safe_words(&headline(&open.call.name, open.call.arguments.as_str()));
-    broken(&format!("  {call} · {}", verdict(open)), columns, "      ") + "\n"
+    broken(
+        &format!("  {call}{DOT}{}", verdict(open)),
+        columns,
+        "      ",
+    ) + "\n"
 }
 
 /// Returns the verdict of the policy here about a call.

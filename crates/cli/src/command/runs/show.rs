@@ -17,6 +17,7 @@ use crate::command::sessions::used;
 use crate::completion;
 use crate::detail::Detail;
 use crate::error::CommandError;
+use crate::glyphs::DOT;
 use crate::harmless::one_line;
 use crate::output::{Output, on_one_line};
 use crate::quantities::{brief, moment};
@@ -109,7 +110,7 @@ fn head(run: &RunSummary, records: &[Arc<Record>]) -> String {
         let took = run
             .ended_at
             .and_then(|end| end.duration_since(started).try_into().ok());
-        let took = took.map(|took| format!(" · took {}", brief(took)));
+        let took = took.map(|took| format!("{DOT}took {}", brief(took)));
         let begun = moment(started);
         line("started", format!("{begun}{}", took.unwrap_or_default()));
     }
@@ -118,13 +119,13 @@ fn head(run: &RunSummary, records: &[Arc<Record>]) -> String {
             one_line(decision.mode.as_str()),
             one_line(decision.channel.as_str()),
         );
-        line("policy", format!("mode {mode} · channel {channel}"));
+        line("policy", format!("mode {mode}{DOT}channel {channel}"));
     }
     let turns = match run.turns {
         1 => "1 turn".to_owned(),
         turns => format!("{turns} turns"),
     };
-    line("used", format!("{turns} · {}", used(view.metrics())));
+    line("used", format!("{turns}{DOT}{}", used(view.metrics())));
     text + "\n"
 }
 

@@ -12,6 +12,7 @@ use crate::call::{CallLog, named};
 use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
+use crate::glyphs::DOT;
 use crate::harmless::{harmless, one_line};
 use crate::invocation::again;
 use crate::output::{Output, on_one_line};
@@ -122,7 +123,7 @@ fn in_text(record: &Record, calls: &mut CallLog) -> Option<String> {
         RecordBody::Plan(changed) => {
             let steps = checklist(&changed.plan).unwrap_or_default();
             let steps: Vec<String> = steps.lines().map(one_line).collect();
-            format!("plan: {}", steps.join(" · "))
+            format!("plan: {}", steps.join(DOT.as_str()))
         }
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => lines::end_of_agent(outcome),
         body => lines::of(record, body)?,

@@ -18,6 +18,7 @@ use crate::command::lookup;
 use crate::command::runs::{run_in_json, run_in_text};
 use crate::completion;
 use crate::error::CommandError;
+use crate::glyphs::DOT;
 use crate::harmless::{harmless, one_line};
 use crate::listing::Format;
 use crate::output::Output;
@@ -145,7 +146,7 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
         parts.push(counted(errors, "error"));
     }
     parts.extend(money(metrics.paid()));
-    parts.join(" · ")
+    parts.join(DOT.as_str())
 }
 
 /// Returns who said what, harmless, as far as it is meant for readers. Of tool results, which are for models, only a
@@ -190,6 +191,9 @@ fn called(
         Some(error) => Some(failed(&call.name, failures.get(&call.id).copied(), &error)),
         None => outcome_of(result, None),
     });
-    let outcome = outcome.map_or_else(String::new, |outcome| format!(" · {}", one_line(&outcome)));
-    format!("{DIM}·{DIM:#} {named}{DIM}{outcome}{DIM:#}")
+    let outcome = outcome.map_or_else(String::new, |outcome| {
+        format!("{DOT}{}", one_line(&outcome))
+    });
+    let mark = DOT.as_str().trim();
+    format!("{DIM}{mark}{DIM:#} {named}{DIM}{outcome}{DIM:#}")
 }

@@ -4,6 +4,7 @@ use neuraxis::core::log::StatsRow;
 use unicode_width::UnicodeWidthStr;
 
 use crate::bars::bar;
+use crate::glyphs::CUT;
 use crate::harmless::one_line;
 use crate::quantities::{brief_millis, money, tokens};
 use crate::tree::Branches;
@@ -135,7 +136,7 @@ fn shortened(name: &str, most: usize) -> String {
     let first = first.unwrap_or_default();
     let fits = first.width() < most;
     match fits {
-        true => format!("{first}…"),
+        true => format!("{first}{CUT}"),
         false => name.chars().take(most).collect(),
     }
 }

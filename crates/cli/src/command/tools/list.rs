@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::completion;
 use crate::error::CommandError;
+use crate::glyphs::DOT;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
 use crate::progress;
@@ -84,7 +85,7 @@ pub(crate) fn in_text(spec: &ToolSpec, policy: &Policy, mode: &Mode) -> String {
         false => format!("{}; {} if a rule says so", in_words(usual), in_words(best)),
     };
     format!(
-        "{} ({}) · {becomes}\n    {summary}\n",
+        "{} ({}){DOT}{becomes}\n    {summary}\n",
         spec.name, spec.class
     )
 }

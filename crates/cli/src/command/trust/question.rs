@@ -9,6 +9,7 @@ use neuraxis_app::{Change, FoundFile, Trust, TrustList};
 
 use crate::confirm::{Answer, ask, can_ask_user};
 use crate::error::CommandError;
+use crate::glyphs::ELLIPSIS;
 use crate::harmless::{one_line, reveal_invisible};
 use crate::progress;
 use crate::rows::{plain_in_margin, with_real_order};
@@ -134,7 +135,7 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     }
     let more = changes.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
-        let line = format!("… and {more} more; read the file itself");
+        let line = format!("{ELLIPSIS} and {more} more; read the file itself");
         text.push_str(&own_line(&line, columns));
     } else if changes.len() > AT_A_GLANCE {
         let all = changes.len();

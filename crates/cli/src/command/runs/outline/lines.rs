@@ -9,6 +9,7 @@ use neuraxis::core::{
 };
 
 use crate::call::{End, OpenCall, headline, named};
+use crate::glyphs::DOT;
 use crate::harmless::one_line_of;
 use crate::quantities::{brief, money, tokens};
 
@@ -80,11 +81,11 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
 pub(in crate::command::runs) fn outcome_suffix(call: &OpenCall, result: &ToolResult) -> String {
     let took = result.duration.map(brief);
     let end = End::of(call, result).in_words(took.as_deref());
-    let sender = sender(result.by.as_deref()).map(|by| format!(" · sent{by}"));
+    let sender = sender(result.by.as_deref()).map(|by| format!("{DOT}sent{by}"));
     let rewritten = if result.rewritten {
-        " · rewritten by a hook"
+        format!("{DOT}rewritten by a hook")
     } else {
-        ""
+        String::new()
     };
     format!("{end}{}{rewritten}", sender.unwrap_or_default())
 }
@@ -107,9 +108,9 @@ fn asks(asked: &ApprovalRequested) -> String {
 }
 
 fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {
-    let purpose = describe::purpose(call.purpose).map(|purpose| format!(" · {purpose}"));
+    let purpose = describe::purpose(call.purpose).map(|purpose| format!("{DOT}{purpose}"));
     let purpose = purpose.unwrap_or_default();
-    let asks = describe::asks_for(call.reply.calls().count()).map(|asks| format!(" · {asks}"));
+    let asks = describe::asks_for(call.reply.calls().count()).map(|asks| format!("{DOT}{asks}"));
     let asks = asks.unwrap_or_default();
     let (role, model) = (
         cut(call.served_by.as_str()),
@@ -117,11 +118,11 @@ fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {
     );
     let took = brief(call.duration);
     let cost = cost.and_then(money);
-    let cost = cost.map_or_else(String::new, |cost| format!(" · {cost}"));
+    let cost = cost.map_or_else(String::new, |cost| format!("{DOT}{cost}"));
     let used = format!("{}{cost}", used(&call.reply.usage));
     let hooked = call.reply.advice.as_deref().and_then(describe_reply_advice);
-    let hooked = hooked.map_or_else(String::new, |hooked| format!(" · {hooked}"));
-    format!("{NAME}{role}{NAME:#} ({model}){purpose} · {took} · {used}{asks}{hooked}")
+    let hooked = hooked.map_or_else(String::new, |hooked| format!("{DOT}{hooked}"));
+    format!("{NAME}{role}{NAME:#} ({model}){purpose}{DOT}{took}{DOT}{used}{asks}{hooked}")
 }
 
 /// Describes what a hook did with a reply.
@@ -179,7 +180,7 @@ fn tool_failed(failed: &ToolCallFailed) -> String {
     let error = failed.value.error_message();
     let error = error.unwrap_or_else(|| failed.value.to_string());
     format!(
-        "{NAME}{name}{NAME:#} · attempt {} · {took} · {BAD}{word}{BAD:#}: {} · again",
+        "{NAME}{name}{NAME:#}{DOT}attempt {}{DOT}{took}{DOT}{BAD}{word}{BAD:#}: {}{DOT}again",
         attempt.0,
         cut(&error)
     )
@@ -191,9 +192,9 @@ pub(super) fn used_by_agent(used: &SessionMetrics) -> String {
         return String::new();
     }
     let calls = describe::counted(used.llm_calls, "model call");
-    let cost = money(used.paid()).map_or_else(String::new, |cost| format!(" · {cost}"));
+    let cost = money(used.paid()).map_or_else(String::new, |cost| format!("{DOT}{cost}"));
     format!(
-        " · {calls} · {} tokens{cost}",
+        "{DOT}{calls}{DOT}{} tokens{cost}",
         tokens(used.usage.total.total)
     )
 }
@@ -211,20 +212,20 @@ fn model_failed(failed: &LlmFailed, cost: Option<Cost>) -> String {
     let (took, error) = (brief(failed.duration), failed.error.to_string());
     let attempt = match failed.attempt.0 {
         1 => String::new(),
-        attempt => format!(" · attempt {attempt}"),
+        attempt => format!("{DOT}attempt {attempt}"),
     };
     let error = cut(error.lines().next().unwrap_or_default());
     let again = match failed.next {
-        NextAttempt::Follows => " · again",
-        NextAttempt::None => "",
+        NextAttempt::Follows => format!("{DOT}again"),
+        NextAttempt::None => String::new(),
     };
     // Usually unknown for a failed call.
     let tokens = failed.error.usage.as_deref();
-    let tokens = tokens.map_or_else(String::new, |usage| format!(" · {}", used(usage)));
+    let tokens = tokens.map_or_else(String::new, |usage| format!("{DOT}{}", used(usage)));
     let cost = cost.and_then(money);
-    let cost = cost.map_or_else(String::new, |cost| format!(" · {cost}"));
+    let cost = cost.map_or_else(String::new, |cost| format!("{DOT}{cost}"));
     format!(
-        "{NAME}{role}{NAME:#}{attempt} · {took}{tokens}{cost} · {BAD}failed{BAD:#}: {error}{again}"
+        "{NAME}{role}{NAME:#}{attempt}{DOT}{took}{tokens}{cost}{DOT}{BAD}failed{BAD:#}: {error}{again}"
     )
 }
 
