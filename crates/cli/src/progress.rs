@@ -11,7 +11,7 @@ use crate::detail::Detail;
 use crate::harmless::one_line;
 use crate::status::Status;
 use crate::terminal;
-use crate::wrap::broken;
+use crate::wrap::{broken, with_whole_word};
 
 const DIM: Style = Style::new().dimmed();
 
@@ -142,9 +142,23 @@ pub(crate) fn warn(what: &str) {
 
 /// Prints a notice for everyone, before work begins.
 pub(crate) fn notice(what: &str) {
+    print_wrapped(&notice_line(what));
+}
+
+/// Prints a notice that contains an id, which can be copied whole from a terminal of any width.
+pub(crate) fn notice_with_id(what: &str, id: &str) {
+    let line = notice_line(what);
+    let line = match terminal::error_columns() {
+        Some(columns) => with_whole_word(&line, id, columns, MARGIN),
+        None => line,
+    };
+    print(&format!("{line}\n"));
+}
+
+fn notice_line(what: &str) -> String {
     const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
     let what = one_line(&without_secrets(what));
-    print_wrapped(&format!("{NOTICE}note{NOTICE:#}: {what}"));
+    format!("{NOTICE}note{NOTICE:#}: {what}")
 }
 
 /// Writes a line, wrapped between words if a terminal shows it.

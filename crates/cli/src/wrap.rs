@@ -71,6 +71,23 @@ pub(crate) fn with_commands(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
+/// Wraps a line like [`broken`], but keeps one of its words whole, such as an id to be copied. If the word fits on no
+/// line, it gets a line of its own, which only the terminal wraps.
+pub(crate) fn with_whole_word(line: &str, word: &str, columns: usize, margin: &str) -> String {
+    let room = columns.saturating_sub(margin.width_cjk());
+    // A sign such as a comma may follow the word.
+    let is_long = width(word) + 1 > room;
+    let Some((before, after)) = line.split_once(word).filter(|_| is_long) else {
+        return broken(line, columns, margin);
+    };
+    let after = after.trim_start_matches([' ', ',', ';', ':']);
+    let mut lines = vec![broken(before.trim_end(), columns, margin), word.to_owned()];
+    if !after.is_empty() {
+        lines.push(broken(&format!("{margin}{after}"), columns, margin));
+    }
+    lines.join("\n")
+}
+
 /// Splits a line at the first of the program's commands that does not fit this many columns.
 fn long_command(line: &str, columns: usize) -> Option<(&str, &str, &str)> {
     let mut begins = line.match_indices("`neuraxis ");
@@ -281,6 +298,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_id_stays_whole_in_a_terminal_of_any_width() {
+        let id = "01a22e5d-8fb5-7142-8050-9688e33847ca";
+        let line = format!("note: session {id}; /help lists the commands");
+        for columns in 1..=100 {
+            let shown = with_whole_word(&line, id, columns, "  ");
+            assert!(shown.contains(id), "{columns}: {shown}");
+            let others = shown.lines().filter(|line| !line.contains(id));
+            let widest = others.map(width).max().unwrap_or_default();
+            assert!(widest <= columns.max(LEAST + 2), "{columns}: {shown}");
+        }
+        assert_eq!(
+            with_whole_word(&line, id, 30, "  "),
+            format!("note: session\n{id}\n  /help lists the commands")
+        );
+        assert_eq!(
+            with_whole_word(&line, id, 60, "  "),
+            broken(&line, 60, "  ")
+        );
+    }
 
     #[test]
     fn a_line_is_split_at_the_width_limit() {

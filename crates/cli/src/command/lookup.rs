@@ -200,9 +200,10 @@ pub(crate) async fn session_to_continue(
     match id.as_str() {
         _ if found == id => {}
         LAST => progress::done(&format!("session {found}")),
-        part => progress::notice(&format!(
-            "{part} is part of the id of session {found}, which this continues"
-        )),
+        part => progress::notice_with_id(
+            &format!("{part} is part of the id of session {found}, which this continues"),
+            found.as_str(),
+        ),
     }
     check_unaltered(sessions, &found).await?;
     Ok(found)

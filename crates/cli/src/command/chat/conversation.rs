@@ -199,11 +199,12 @@ impl Conversation {
     pub(super) async fn greet(&self, is_interactive: bool) {
         self.print_notices();
         let session = self.session_in_words().await;
-        if is_interactive {
-            progress::notice(&format!("{session}; /help lists the commands"));
+        let help = if is_interactive {
+            "; /help lists the commands"
         } else {
-            progress::notice(&session);
-        }
+            ""
+        };
+        progress::notice_with_id(&format!("{session}{help}"), self.session.as_str());
         if let Some(run) = self.unfinished().await {
             let what = lease_progress::describe_state(&run);
             let way = self.how_to_continue(&run).await;
