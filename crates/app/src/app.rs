@@ -50,6 +50,12 @@ pub fn hidden_store_warning(config: &Config, environment: &Environment) -> Optio
     }
 }
 
+/// Returns the usual session file if it exists, or may exist, but nothing can be stored in it, and no store is configured.
+pub(crate) fn hidden_store_file(config: &Config, environment: &Environment) -> Option<PathBuf> {
+    hidden_store_warning(config, environment)?;
+    StoreConfig::usual_file(environment)
+}
+
 /// Returns whether sessions are only in memory, although this was not configured.
 fn is_memory_by_default(config: &Config) -> bool {
     config.origin("store.url") == Origin::Default && config.store().is_in_memory()

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use neuraxis_engine::{OrchestratorBuilder, Sessions};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{LiveFeed, SessionStore, StoreError};
-use neuraxis_sql::{Contents, OlderSchema, OpenError, SqlStore};
+use neuraxis_sql::{Contents, OlderSchema, OpenError, SqlStore, UnwritableFile};
 
-use crate::app::BuildError;
+use crate::app::{BuildError, hidden_store_file};
 use crate::config::{Config, Origin};
 use crate::discover::secrets_of;
 use crate::environment::Environment;
@@ -28,6 +28,19 @@ pub struct OpenStore {
     database: Option<SqlStore>,
     /// Delivers live events to other processes; `None` if they are not forwarded.
     live_feed: Option<Arc<dyn LiveFeed>>,
+    /// The file that can only be read.
+    read_only: Option<PathBuf>,
+}
+
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To store sessions.
+    Storing,
+    /// To show what is stored, while programs of an older version may use it.
+    Looking,
+    /// To show what is stored, or to change it if that is possible.
+    Reading,
 }
 
 impl OpenStore {
@@ -39,7 +52,7 @@ impl OpenStore {
     ///
     /// A [`BuildError`] that names the location of the unusable value and says what can be used.
     pub async fn open(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
-        Self::open_with(config, environment, OlderSchema::Upgrade).await
+        Self::open_for(Purpose::Storing, config, environment).await
     }
 
     /// Like [`open`](Self::open), for programs that only read: a database with an older schema is not upgraded while
@@ -52,20 +65,41 @@ impl OpenStore {
         config: &Config,
         environment: &Environment,
     ) -> Result<Self, BuildError> {
-        Self::open_with(config, environment, OlderSchema::Refuse).await
+        Self::open_for(Purpose::Looking, config, environment).await
     }
 
-    async fn open_with(
+    /// Like [`open`](Self::open), for commands about what is stored: a file that cannot be written, such as a backup on a
+    /// read-only disk, is only read, and what would change it fails. If no store is configured, that includes the usual
+    /// file in a data folder that cannot be written. [`read_only_notice`](Self::read_only_notice) tells the user.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`open`](Self::open).
+    pub async fn open_to_read(
         config: &Config,
         environment: &Environment,
-        older_schema: OlderSchema,
     ) -> Result<Self, BuildError> {
-        let url = config.store().url();
+        Self::open_for(Purpose::Reading, config, environment).await
+    }
+
+    async fn open_for(
+        purpose: Purpose,
+        config: &Config,
+        environment: &Environment,
+    ) -> Result<Self, BuildError> {
+        let mut database = config.store().database();
+        let hidden = match purpose {
+            Purpose::Reading => hidden_store_file(config, environment),
+            Purpose::Storing | Purpose::Looking => None,
+        };
+        if let Some(file) = hidden.as_deref().and_then(Path::to_str) {
+            database.url = format!("sqlite://{file}");
+        }
         let log = config.store().log.clone().map(|log| {
             let secrets = secrets_of(config, environment);
             log.redacted_by(move |line| secrets.text(line).into_owned())
         });
-        if config.store().is_in_memory() {
+        if config.store().is_in_memory() && hidden.is_none() {
             let store = MemoryStore::new();
             let Some(log) = log else {
                 return Ok(Self::of_memory(store));
@@ -77,20 +111,23 @@ impl OpenStore {
             return Ok(Self::of_memory(store.on_commit(copied)));
         }
         // Only the scheme is repeated: the rest may contain a password.
-        let scheme = url.split_once(':').map(|(scheme, _)| scheme);
+        let scheme = database.url.split_once(':').map(|(scheme, _)| scheme);
         if !matches!(scheme, Some("sqlite" | "postgres" | "postgresql")) {
             return Err(BuildError::Store {
                 at: config.origin("store.url"),
                 scheme: scheme.map(shown),
             });
         }
-        let mut database = config.store().database();
         database.log = log;
-        database.older_schema = older_schema;
+        if purpose == Purpose::Looking {
+            database.older_schema = OlderSchema::Refuse;
+        }
+        if purpose == Purpose::Reading {
+            database.unwritable_file = UnwritableFile::Read;
+        }
+        let file = database.file();
         let at = config.origin("store.url");
-        let folder = database
-            .file()
-            .and_then(|file| file.parent().map(Path::to_owned));
+        let folder = file.as_deref().and_then(Path::parent).map(Path::to_owned);
         let is_missing = |folder: &PathBuf| !folder.as_os_str().is_empty() && !folder.is_dir();
         if let Some(folder) = folder.filter(|folder| at != Origin::Default && is_missing(folder)) {
             return Err(BuildError::StoreFolder { at, folder });
@@ -106,11 +143,13 @@ impl OpenStore {
             }
             source => BuildError::Database { at, source },
         })?;
+        let read_only = file.filter(|_| database.is_read_only());
         let live_feed = database.live_feed().filter(|_| config.store().live);
         Ok(Self {
             store: Arc::new(database.clone()),
             database: Some(database),
             live_feed: live_feed.map(|feed| Arc::new(feed) as _),
+            read_only,
         })
     }
 
@@ -125,7 +164,18 @@ impl OpenStore {
             store: Arc::new(store),
             database: None,
             live_feed: None,
+            read_only: None,
         }
+    }
+
+    /// Returns a notice if it can only be read: which file it is and where that is configured.
+    #[must_use]
+    pub fn read_only_notice(&self, config: &Config) -> Option<String> {
+        let file = self.read_only.as_ref()?.display();
+        let at = config.origin("store.url");
+        Some(format!(
+            "{file} (store.url: {at}) or its folder cannot be written, so it is only read: nothing in it can be changed"
+        ))
     }
 
     /// Returns the sessions in it, with their runs, for programs that need no engine.

@@ -236,6 +236,23 @@ async fn sessions_in_a_read_only_data_folder_are_mentioned_in_a_warning() {
 }
 
 #[tokio::test]
+async fn commands_about_sessions_read_the_usual_file_of_a_read_only_data_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let surroundings = environment().with_data_dir(folder.path());
+    let config = unnamed_store(&surroundings);
+    let store = OpenStore::open(&config, &surroundings).await.unwrap();
+    store.close().await;
+    let surroundings = surroundings.with_read_only_data();
+    let config = unnamed_store(&surroundings);
+    let store = OpenStore::open(&config, &surroundings).await.unwrap();
+    assert!(!store.is_persistent(), "a question stores nothing there");
+    let store = OpenStore::open_to_read(&config, &surroundings).await;
+    let store = store.unwrap();
+    assert!(store.is_persistent());
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_data_folder_that_cannot_be_created_is_named_with_a_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

@@ -198,20 +198,31 @@ impl Loaded {
         Ok(app)
     }
 
-    /// Opens the store, for commands that only need its content and no engine.
+    /// Opens the store, for commands that only need its content and no engine. If it cannot be written, it is only read,
+    /// and a notice says so.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
-        self.require_visible_sessions()?;
-        self.warn_store_incomplete();
-        Ok(OpenStore::open(&self.config, &self.environment).await?)
+        let hidden = hidden_store_warning(&self.config, &self.environment);
+        if hidden.is_none() {
+            self.warn_store_incomplete();
+        }
+        let opened = OpenStore::open_to_read(&self.config, &self.environment).await;
+        match (opened, hidden) {
+            (Ok(store), _) => {
+                if let Some(notice) = store.read_only_notice(&self.config) {
+                    progress::notice(&notice);
+                }
+                Ok(store)
+            }
+            (Err(error), None) => Err(error.into()),
+            (Err(error), Some(why)) => Err(hidden_error(anyhow::Error::new(error).context(why))),
+        }
     }
 
     /// Fails if sessions are stored here but cannot be shown: a store in memory would claim that there are none.
     pub(crate) fn require_visible_sessions(&self) -> Result<(), CommandError> {
         match hidden_store_warning(&self.config, &self.environment) {
             None => Ok(()),
-            Some(why) => Err(CommandError::failed(anyhow!(why)).hint(
-                "check who owns it and its folder (root, after sudo?), or name another file, such as a copy of it: --set store.url=sqlite://FILE",
-            )),
+            Some(why) => Err(hidden_error(anyhow!(why))),
         }
     }
 
@@ -232,6 +243,13 @@ impl Loaded {
             progress::notice(&notice);
         }
     }
+}
+
+/// Returns the error that sessions are stored but cannot be shown.
+fn hidden_error(why: anyhow::Error) -> CommandError {
+    CommandError::failed(why).hint(
+        "check who owns it and its folder (root, after sudo?), or name another file, such as a copy of it: --set store.url=sqlite://FILE",
+    )
 }
 
 /// Does some work with a store, and closes it whatever the outcome.

@@ -61,6 +61,9 @@ pub struct SqlConfig {
     /// What to do with a database that has an older schema; not part of the section. Default: upgrade it.
     #[serde(skip)]
     pub older_schema: OlderSchema,
+    /// What to do with a file that cannot be written here; not part of the section. Default: open it like any other.
+    #[serde(skip)]
+    pub unwritable_file: UnwritableFile,
 }
 
 impl SqlConfig {
@@ -82,6 +85,7 @@ impl SqlConfig {
             bounds: RunBounds::default(),
             max_pages: None,
             older_schema: OlderSchema::default(),
+            unwritable_file: UnwritableFile::default(),
         }
     }
 }
@@ -99,6 +103,7 @@ impl fmt::Debug for SqlConfig {
             .field("bounds", &self.bounds)
             .field("max_pages", &self.max_pages)
             .field("older_schema", &self.older_schema)
+            .field("unwritable_file", &self.unwritable_file)
             .finish()
     }
 }
@@ -125,6 +130,19 @@ pub enum OlderSchema {
     Upgrade,
     /// Refuse it and leave it unchanged: for callers that only read.
     Refuse,
+}
+
+/// What to do with a SQLite file that cannot be written, such as a backup on a read-only disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum UnwritableFile {
+    /// Open it like any other: this fails if SQLite must write for that, as it usually must.
+    #[default]
+    Open,
+    /// Only read it, without writing anything, not even beside it; see
+    /// [`SqlStore::is_read_only`](crate::SqlStore::is_read_only). For callers that mostly read: what they write is
+    /// refused.
+    Read,
 }
 
 const fn default_lease() -> Duration {

@@ -1,5 +1,7 @@
 //! Either database: how to connect to it, and where its SQL dialect differs.
 
+#[cfg(feature = "sqlite")]
+mod access;
 #[cfg(feature = "postgres")]
 mod borrowed;
 mod file;
@@ -22,7 +24,7 @@ use sqlx::{PgPool, postgres::PgConnectOptions};
 use sqlx::{SqlitePool, sqlite::SqliteConnectOptions};
 
 use crate::config::SqlConfig;
-use crate::error::{Failure, OpenError, is_full, is_locked};
+use crate::error::{Failure, OpenError, cannot_open, is_full, is_locked};
 use crate::lease_clock::LeaseClock;
 use crate::link::{Link, Wire};
 use crate::schema;
@@ -51,6 +53,7 @@ enum Pools {
     Sqlite {
         writer: SqliteConnectOptions,
         readers: SqlitePool,
+        access: access::Access,
     },
     #[cfg(feature = "postgres")]
     Postgres {
@@ -86,9 +89,14 @@ impl Database {
             schema::recognize(&database.place, header)?;
             // A writing connection would change a file that is only read, such as a backup, and would fail on a
             // read-only disk. It is opened once there is something to write.
-            if schema::is_current(&database, header, config.older_schema).await? {
+            if !database.is_read_only()
+                && schema::is_current(&database, header, config.older_schema).await?
+            {
                 return Ok(database);
             }
+        }
+        if database.is_read_only() {
+            return schema::readable(database).await;
         }
         let connected = database.writer().await;
         let mut link = connected.map_err(|error| database.not_opened(error))?;
@@ -97,6 +105,29 @@ impl Database {
         link.close().await;
         migrated?;
         Ok(database)
+    }
+
+    /// Returns whether the database is a file that can only be read, and was opened for that.
+    pub(crate) fn is_read_only(&self) -> bool {
+        match &self.pools {
+            #[cfg(feature = "sqlite")]
+            Pools::Sqlite { access, .. } => *access != access::Access::Full,
+            #[cfg(feature = "postgres")]
+            Pools::Postgres { .. } | Pools::Borrowed { .. } => false,
+        }
+    }
+
+    /// Returns whether the database is a file that cannot be written, however it was opened.
+    fn is_unwritable(&self) -> bool {
+        match &self.pools {
+            #[cfg(feature = "sqlite")]
+            Pools::Sqlite { writer, .. } => {
+                let access = access::Access::of(writer.get_filename());
+                !matches!(access, Ok(access::Access::Full))
+            }
+            #[cfg(feature = "postgres")]
+            Pools::Postgres { .. } | Pools::Borrowed { .. } => false,
+        }
     }
 
     /// Prepares to connect, whatever the version of the schema.
@@ -131,7 +162,8 @@ impl Database {
     pub(crate) async fn writer(&self) -> Result<Link, Error> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
-            Pools::Sqlite { writer, .. } => {
+            Pools::Sqlite { writer, access, .. } => {
+                access.check_write()?;
                 let connected = sqlite::connect(writer, self.patience).await;
                 Ok(Link::new(Wire::Sqlite(connected?), None))
             }
@@ -148,7 +180,10 @@ impl Database {
     pub(crate) async fn reader(&self) -> Result<Link, Error> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
-            Pools::Sqlite { readers, .. } => {
+            Pools::Sqlite {
+                readers, access, ..
+            } => {
+                access.check_unchanged()?;
                 let wire = Wire::PooledSqlite(readers.acquire().await?);
                 Ok(Link::new(wire, None))
             }
@@ -205,6 +240,11 @@ impl Database {
         if is_full(&error) {
             let place = self.place.clone();
             return OpenError::Full { place };
+        }
+        if cannot_open(&error) && self.is_unwritable() {
+            let place = &self.place;
+            let why = format!("{place}: it or its folder cannot be written here");
+            return OpenError::Store(StoreError::ReadOnly(why));
         }
         self.store_error(error.into()).into()
     }

@@ -1,5 +1,6 @@
 //! Database failures, mapped to the errors of the port.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use neuraxis_ports::StoreError;
@@ -96,6 +97,19 @@ pub enum OpenError {
         /// The newest version that this program knows.
         known: i64,
     },
+    /// A file that can only be read has an older schema, which this program cannot read.
+    #[error(
+        "{place} has schema version {found}, which must be upgraded to {known} before this version of the program can \
+         read it, but the file or its folder cannot be written; copy it to a folder that can, and name the copy"
+    )]
+    OlderReadOnly {
+        /// The file.
+        place: String,
+        /// The version of its schema.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
     /// A Postgres database stores text in an encoding that lacks most characters: records with any of those would be
     /// refused.
     #[error(
@@ -182,9 +196,19 @@ pub(crate) fn is_full(error: &Error) -> bool {
     has_code(error, "53100", 13)
 }
 
-/// Returns whether no writes are accepted: read_only_sql_transaction, SQLITE_READONLY.
+/// Returns whether no writes are accepted: read_only_sql_transaction, SQLITE_READONLY, or a file that can only be read.
 fn is_read_only(error: &Error) -> bool {
-    has_code(error, "25006", 8)
+    has_code(error, "25006", 8) || is_read_only_file(error)
+}
+
+fn is_read_only_file(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if error.kind() == ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Returns whether SQLite cannot open a file, or one beside it: SQLITE_CANTOPEN, SQLITE_READONLY.
+pub(crate) fn cannot_open(error: &Error) -> bool {
+    // No SQLSTATE of a server is empty.
+    has_code(error, "", 14) || has_code(error, "", 8)
 }
 
 /// Compares with an SQLSTATE, or with one of SQLite's primary codes.
@@ -215,6 +239,8 @@ fn is_of_server(_: &dyn DatabaseError) -> bool {
 
 pub(crate) fn kind(error: &Error) -> Kind {
     match error {
+        // A new connection would not help.
+        error if is_read_only_file(error) => Kind::Transient,
         Error::Io(_)
         | Error::Tls(_)
         | Error::Protocol(_)

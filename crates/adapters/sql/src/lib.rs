@@ -46,7 +46,7 @@ mod step;
 mod store;
 mod writer;
 
-pub use config::{Durability, OlderSchema, SqlConfig};
+pub use config::{Durability, OlderSchema, SqlConfig, UnwritableFile};
 pub use error::OpenError;
 #[cfg(feature = "postgres")]
 pub use live_feed::PostgresLiveFeed;

@@ -136,6 +136,11 @@ pub(crate) async fn is_current(
     if header.version != LATEST && older == OlderSchema::Upgrade {
         return Ok(false);
     }
+    reads_as_current(database, older).await
+}
+
+/// Returns whether an open file has the current schema. If it cannot be read, returns `false`.
+async fn reads_as_current(database: &Database, older: OlderSchema) -> Result<bool, OpenError> {
     let Ok(mut link) = database.reader().await else {
         return Ok(false);
     };
@@ -149,6 +154,34 @@ pub(crate) async fn is_current(
         }
         _ => Ok(false),
     }
+}
+
+/// Returns a database that can only be read, if this program can read it.
+pub(crate) async fn readable(database: Database) -> Result<Database, OpenError> {
+    match reads_as_current(&database, OlderSchema::Refuse).await {
+        Ok(true) => return Ok(database),
+        Err(OpenError::Older {
+            place,
+            found,
+            known,
+        }) => {
+            return Err(OpenError::OlderReadOnly {
+                place,
+                found,
+                known,
+            });
+        }
+        Err(error) => return Err(error),
+        Ok(false) => {}
+    }
+    let connected = database.reader().await;
+    let mut link = connected.map_err(|error| database.not_opened(error))?;
+    let recognized = recognize_open(&database, &mut link).await;
+    link.close().await;
+    recognized?;
+    // Nothing was ever stored in it, not even a schema.
+    let why = format!("{}: it is empty, and it cannot be written", database.place);
+    Err(OpenError::Store(StoreError::ReadOnly(why)))
 }
 
 /// Refuses a database with an older schema if the caller does not want an upgrade. A new database has no schema.

@@ -66,7 +66,7 @@ impl SqlStore {
     /// then.
     pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Database::open(config).await?;
-        if let Some(file) = config.file() {
+        if let Some(file) = config.file().filter(|_| !database.is_read_only()) {
             database::tighten(&file);
         }
         Self::with_database(database, config)
@@ -135,6 +135,13 @@ impl SqlStore {
             writers: std::sync::RwLock::new(Some(writers)),
             tasks: Mutex::new(tasks),
         })))
+    }
+
+    /// Returns whether the database is a file that cannot be written, and was opened all the same, to
+    /// [read](crate::UnwritableFile::Read) it. Every write fails with [`StoreError::ReadOnly`].
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.0.database.is_read_only()
     }
 
     /// Finishes pending writes and closes all connections. From then on every operation fails with

@@ -24,7 +24,7 @@ pub(super) fn hint_about(error: &StoreError) -> Option<String> {
         }
         StoreError::ReadOnly(_) => {
             "check whether its file or folder is mounted read-only or belongs to another user; for Postgres, set store.url \
-             to the primary"
+             to the primary (`neuraxis config show store` says where it is set)"
         }
         StoreError::Damaged(_) => DAMAGED,
         StoreError::Refused(_) => "`neuraxis doctor --offline` says more",

@@ -93,3 +93,52 @@ fn a_diagnosis_names_the_projects_instructions_and_whether_they_apply() {
     let told = machine.run(["doctor", "--offline"]).stdout_of(0);
     assert!(told.contains("AGENTS.md is ignored: "), "{told}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_cannot_be_written_is_read_with_a_note_and_refuses_changes() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let machine = Machine::new();
+    let ask = ["ask", "--session", "trip", "What time is it?"];
+    machine.run(ask).stdout_of(0);
+    let database = machine.database();
+    let folder = database.parent().unwrap();
+    let set_mode = |mode| set_permissions(folder, Permissions::from_mode(mode)).unwrap();
+    set_mode(0o500);
+    if std::fs::write(folder.join("probe"), "").is_ok() {
+        eprintln!("skipped: root can write everywhere");
+        return;
+    }
+    let before = std::fs::read(&database).unwrap();
+    let url = format!("store.url=sqlite://{}", database.display());
+    for (given, at) in [
+        (&[][..], "store.url: default"),
+        (&["--set", url.as_str()], "store.url: --set"),
+    ] {
+        let run = |command: &[&str]| machine.run([command, given].concat());
+        for command in [
+            &["sessions", "list"][..],
+            &["sessions", "show", "trip"],
+            &["sessions", "verify"],
+            &["runs", "show", "last"],
+            &["runs", "replay", "last"],
+            &["stats"],
+        ] {
+            let done = run(command);
+            assert_eq!(done.code, Some(0), "{command:?}: {done:?}");
+            assert!(done.stderr.contains("so it is only read"), "{done:?}");
+            assert!(done.stderr.contains(at), "{done:?}");
+        }
+        let told = run(&["sessions", "rename", "trip", "Tokyo"]).complaint(1);
+        assert!(told.contains("the store is read-only: "), "{told}");
+        assert!(told.contains(at), "{told}");
+    }
+    assert!(std::fs::read(&database).unwrap() == before);
+    let files = std::fs::read_dir(folder).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let beside = names.filter(|name| name.starts_with("sessions.db-"));
+    assert_eq!(beside.count(), 0, "something was put beside it");
+    set_mode(0o700);
+}

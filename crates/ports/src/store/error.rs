@@ -97,8 +97,9 @@ pub enum StoreError {
     /// The store cannot be reached or is overloaded.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The store accepts no writes at present, for example because its server is a standby. Reading goes on.
-    #[error("the store is unavailable: {0}")]
+    /// The store accepts no writes at present, for example because its server is a standby or its file cannot be written.
+    /// Reading goes on.
+    #[error("the store is read-only: {0}")]
     ReadOnly(String),
     /// There is no space left for more data. Reading goes on.
     #[error("the store is unavailable: {0}")]

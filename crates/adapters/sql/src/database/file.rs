@@ -88,16 +88,23 @@ pub(super) fn header_of(path: &Path) -> Option<Header> {
 }
 
 /// The suffix of the write-ahead log's file.
-const LOG: &str = "-wal";
+pub(super) const LOG: &str = "-wal";
+
+/// The suffix of the file with the index of the write-ahead log, which exists while a program uses the database.
+pub(super) const INDEX: &str = "-shm";
+
+/// The suffix of the journal of a database without a write-ahead log.
+pub(super) const JOURNAL: &str = "-journal";
 
 /// The suffixes of the files that SQLite keeps beside a database.
-const BESIDE: [&str; 3] = [LOG, "-shm", "-journal"];
+const BESIDE: [&str; 3] = [LOG, INDEX, JOURNAL];
 
 fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
     BESIDE.into_iter().map(move |ending| with(path, ending))
 }
 
-fn with(path: &Path, ending: &str) -> PathBuf {
+/// Returns the file beside a database whose name has this suffix.
+pub(super) fn with(path: &Path, ending: &str) -> PathBuf {
     let mut file = path.to_owned().into_os_string();
     file.push(ending);
     file.into()

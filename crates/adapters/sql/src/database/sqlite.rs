@@ -1,5 +1,6 @@
 //! How to connect to a SQLite file.
 
+use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::{
@@ -8,9 +9,10 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Error, SqliteConnection};
 use tokio::time::Instant;
 
+use super::access::Access;
 use super::file::{create, header_of, path};
 use super::{Database, Dialect, Pools};
-use crate::config::{Durability, SqlConfig};
+use crate::config::{Durability, SqlConfig, UnwritableFile};
 use crate::error::{OpenError, is_locked};
 use crate::lease_clock::LeaseClock;
 
@@ -26,14 +28,23 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         url: config.url.clone(),
     })?;
     create(&path)?;
+    let access = match config.unwritable_file {
+        UnwritableFile::Open => Access::Full,
+        UnwritableFile::Read => Access::of(&path)?,
+    };
+    Ok(prepare_with(access, &path, config))
+}
+
+/// Prepares to connect to an existing file.
+pub(super) fn prepare_with(access: Access, path: &Path, config: &SqlConfig) -> Database {
     // This can be set only for a new file, and setting it again would write, even to a full disk.
-    let is_new = header_of(&path).is_none_or(|header| !header.was_used);
+    let is_new = header_of(path).is_none_or(|header| !header.was_used);
     let synchronous = match config.durability {
         Durability::Full => SqliteSynchronous::Full,
         Durability::Normal => SqliteSynchronous::Normal,
     };
     let common = SqliteConnectOptions::new()
-        .filename(&path)
+        .filename(path)
         .busy_timeout(config.patience)
         .synchronous(synchronous);
     let mut writer = common
@@ -53,14 +64,22 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .acquire_timeout(config.patience.max(Duration::from_secs(1)))
         // A connection to a file does not get lost, and testing it costs as much as a read.
         .test_before_acquire(false)
-        .connect_lazy_with(common.read_only(true));
-    Ok(Database {
+        .connect_lazy_with(
+            common
+                .read_only(true)
+                .immutable(matches!(access, Access::ReadAlone(_))),
+        );
+    Database {
         place: path.display().to_string(),
         dialect: Dialect::Sqlite,
         lease_clock: LeaseClock::new(),
         patience: config.patience,
-        pools: Pools::Sqlite { writer, readers },
-    })
+        pools: Pools::Sqlite {
+            writer,
+            readers,
+            access,
+        },
+    }
 }
 
 /// Connects. While another process switches a new file to a write-ahead log, SQLite reports it as locked immediately
