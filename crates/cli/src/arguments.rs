@@ -11,6 +11,11 @@ use crate::command::Command;
 use crate::error::CommandError;
 
 const EXAMPLES: &str = "\
+First steps:
+  neuraxis setup     choose a model; without one, fixed rules answer simple questions
+  neuraxis doctor    check that everything works
+  neuraxis help      list the documents
+
 Examples:
   neuraxis \"What time is it in Tokyo?\"
   git diff | neuraxis \"Review this change\"

@@ -70,26 +70,35 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
         ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
             Ok(Response::Text(report::report(&results)))
         }
-        ToolChoice::None => Ok(said(&question, &request.tools)),
+        ToolChoice::None => Ok(said(&question, request)),
         ToolChoice::Auto => Ok(match chosen(&question, request) {
-            calls if calls.is_empty() => said(&question, &request.tools),
+            calls if calls.is_empty() => said(&question, request),
             calls => Response::Calls(calls),
         }),
     }
 }
 
 /// Responds without calling a tool: what can be asked is an answer to a message that asks for it, and otherwise only help.
-fn said(question: &ParsedMessage, tools: &[ToolSpec]) -> Response {
-    match introduction::is_asked_for(question) {
-        true => Response::Text(introduction::text(tools)),
-        false => Response::Help(help::help(question, tools)),
+fn said(question: &ParsedMessage, request: &ModelRequest) -> Response {
+    // With a file, it is a question about the file.
+    let has_files = last_from_user(request).is_some_and(|message| match message {
+        Message::User { parts } => parts.len() > 1,
+        _ => false,
+    });
+    match introduction::is_asked_for(question) && !has_files {
+        true => Response::Text(introduction::text(&request.tools)),
+        false => Response::Help(help::help(question, &request.tools)),
     }
 }
 
 fn question(request: &ModelRequest) -> ParsedMessage {
+    ParsedMessage::new(last_from_user(request).map(user_text).unwrap_or_default())
+}
+
+fn last_from_user(request: &ModelRequest) -> Option<&Message> {
     let mut messages = request.messages.messages().iter().rev();
     let last = messages.find(|message| matches!(***message, Message::User { .. }));
-    ParsedMessage::new(last.map(|message| user_text(message)).unwrap_or_default())
+    last.map(|message| &**message)
 }
 
 /// Returns the user's own words in a message. Attached files are separate text parts, and ask for nothing.

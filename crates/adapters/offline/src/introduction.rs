@@ -6,8 +6,8 @@ use crate::help::{HOW_TO_CONFIGURE, NO_MODEL, list};
 use crate::question::ParsedMessage;
 use crate::report::CLOSING;
 
-/// Whole messages, in lower case and without punctuation, that are answered with what can be asked.
-const MESSAGES: [&str; 48] = [
+/// Whole messages without files, in lower case and without punctuation, that are answered with what can be asked.
+const MESSAGES: [&str; 46] = [
     "hi",
     "hi there",
     "hello",
@@ -43,8 +43,6 @@ const MESSAGES: [&str; 48] = [
     "what can i ask",
     "what can i ask you",
     "what do you do",
-    "what is this",
-    "how does this work",
     "how do you work",
     "how do i use this",
     "what tools do you have",

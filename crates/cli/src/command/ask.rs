@@ -83,12 +83,12 @@ pub(crate) struct Ask {
     #[arg(value_name = "QUESTION")]
     words: Vec<String>,
 
-    /// What kind of request it is: chat, code_task, system_health, deep_research (only in mode exploratory), or a
-    /// channel of your own
+    /// What kind of request it is, and so which tools it gets: chat (time, sums, the web), code_task (files and
+    /// commands), system_health (this machine), deep_research (only in mode exploratory), or a channel of your own
     #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
-    /// How much freedom the run has: conservative, moderate, exploratory, or a mode of your own
+    /// How much may run without asking you: conservative, moderate, exploratory, or a mode of your own
     #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 

@@ -60,13 +60,14 @@ pub(crate) struct Chat {
     #[command(flatten)]
     model: ModelArgument,
 
-    /// What kind of request it is: chat, code_task, system_health, deep_research (only in mode exploratory), or a
-    /// channel of your own. Default: that of the session's last run, or chat
+    /// What kind of request it is, and so which tools it gets: chat (time, sums, the web), code_task (files and
+    /// commands), system_health (this machine), deep_research (only in mode exploratory), or a channel of your own.
+    /// Default: that of the session's last run, or chat
     #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 
-    /// How much freedom runs have: conservative, moderate, exploratory, or a mode of your own. Default: that of the
-    /// session's last run, unless it is freer than moderate; otherwise moderate
+    /// How much may run without asking you: conservative, moderate, exploratory, or a mode of your own. Default: that of
+    /// the session's last run, unless it is freer than moderate; otherwise moderate
     #[arg(long, add = ArgValueCandidates::new(completion::modes))]
     mode: Option<String>,
 

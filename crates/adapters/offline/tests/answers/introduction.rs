@@ -1,6 +1,6 @@
 //! How greetings and questions about the program itself are answered.
 
-use neuraxis_core::ToolChoice;
+use neuraxis_core::{Message, Part, ToolChoice};
 use neuraxis_offline::OfflineModel;
 
 use crate::ask::{all, asking, current_time, respond, shown};
@@ -59,6 +59,15 @@ async fn a_message_that_only_begins_with_a_greeting_is_no_greeting() {
         let reply = respond(&asking(message, all())).await;
         assert!(OfflineModel::is_no_answer(&reply), "{message}: {reply:?}");
     }
+}
+
+#[tokio::test]
+async fn a_call_for_help_with_a_file_is_a_question_about_the_file() {
+    let mut request = asking("help", all());
+    let parts = vec![Part::text("help"), Part::text("fn main() {")];
+    request.messages = [Message::User { parts }].into_iter().collect();
+    let reply = respond(&request).await;
+    assert!(OfflineModel::is_no_answer(&reply), "{reply:?}");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use neuraxis_app::{
 
 use super::check::{Check, Outcome};
 use crate::error::{CommandError, KEYS_EXPLAINED};
+use crate::glyphs::Glyphs;
 use crate::invocation;
 
 const SANDBOX: &str = "sandbox";
@@ -459,7 +460,13 @@ fn terminal() -> Check {
     };
     let output = word(io::stdout().is_terminal());
     let progress = word(io::stderr().is_terminal());
-    let detail = format!("standard output is {output}, standard error is {progress}");
+    let ascii = match Glyphs::here() {
+        Glyphs::Unicode => "",
+        Glyphs::Ascii => {
+            "; signs are drawn in ASCII, since its locale (LC_ALL, LC_CTYPE or LANG) is not UTF-8 or TERM is dumb"
+        }
+    };
+    let detail = format!("standard output is {output}, standard error is {progress}{ascii}");
     Check::here("terminal", Outcome::Ok, detail)
 }
 
