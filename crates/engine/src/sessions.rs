@@ -67,8 +67,8 @@ impl Sessions {
         Self { store }
     }
 
-    /// Lists the sessions that match a filter one by one, the newest first. The filter's limit is how many are read at
-    /// a time.
+    /// Lists the sessions that match a filter one by one, in the order of the filter. The filter's limit is how many are
+    /// read at a time.
     #[must_use]
     pub fn each(&self, filter: SessionFilter) -> EachSession {
         EachSession {
@@ -78,7 +78,8 @@ impl Sessions {
         }
     }
 
-    /// Returns a page of sessions, the newest first, with what a list shows of each: its first message and its last run.
+    /// Returns a page of sessions, in the order of the filter, with what a list shows of each: its first message and its
+    /// last run.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of characters shown of a tool's result.
 const MAX_RESULT_CHARS: usize = 2_000;
 
-/// Lists a page of the sessions that the owner may see, newest first.
+/// Lists a page of the sessions that the owner may see, the one that was used last first.
 pub(crate) async fn list(
     server: &McpServer,
     cursor: Option<&str>,
@@ -38,7 +38,8 @@ pub(crate) async fn list(
         return Ok(ListResourcesResult::with_all_items(Vec::new()));
     }
     // One extra, to find out whether there is another page.
-    let mut filter = SessionFilter::default().limited_to(PAGE + 1);
+    let filter = SessionFilter::default().by_last_activity();
+    let mut filter = filter.limited_to(PAGE + 1);
     filter.owner = server.owner.as_deref().map(ToOwned::to_owned);
     if let Some(cursor) = cursor {
         let position = parse_cursor(cursor).ok_or_else(|| {
@@ -51,7 +52,7 @@ pub(crate) async fn list(
     let has_more = found.len() > PAGE;
     found.truncate(PAGE);
     let next = found.last().filter(|_| has_more);
-    let next = next.map(|last| cursor_of(&last.session));
+    let next = next.map(|last| cursor_of(&SessionCursor::of(&last.session, filter.order)));
     let resources = found.iter().map(resource).collect();
     let mut page = ListResourcesResult::with_all_items(resources);
     page.next_cursor = next;
@@ -128,15 +129,15 @@ pub(crate) fn address(session: &SessionId) -> String {
     format!("{SESSIONS}{session}")
 }
 
-fn cursor_of(last: &Session) -> String {
-    format!("{}~{}", last.created_at, last.id)
+fn cursor_of(last: &SessionCursor) -> String {
+    format!("{}~{}", last.at, last.id)
 }
 
 /// Parses a cursor: the position of the last session of the previous page.
 fn parse_cursor(cursor: &str) -> Option<SessionCursor> {
-    let (created_at, id) = cursor.split_once('~')?;
+    let (at, id) = cursor.split_once('~')?;
     Some(SessionCursor {
-        created_at: created_at.parse::<Timestamp>().ok()?,
+        at: at.parse::<Timestamp>().ok()?,
         id: id.parse().ok()?,
     })
 }

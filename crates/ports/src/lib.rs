@@ -72,8 +72,8 @@ pub use store::{
     MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, MAX_TITLE_CHARS,
     MessageMatch, OutputChunk, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
     RunLog, RunOutputs, RunSize, RunStart, RunSummary, SearchExtent, Session, SessionCursor,
-    SessionFilter, SessionIndex, SessionSearch, SessionStore, SessionSummary, SessionsFound,
-    StatsFilter, StoreError, UsageOf, check_input, check_title, output_chunks,
+    SessionFilter, SessionIndex, SessionOrder, SessionSearch, SessionStore, SessionSummary,
+    SessionsFound, StatsFilter, StoreError, UsageOf, check_input, check_title, output_chunks,
 };
 pub use tool::{
     Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,

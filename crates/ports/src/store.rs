@@ -26,7 +26,7 @@ pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
 pub use session::{
     ChainHead, Continuation, ExpectedHead, MAX_TITLE_CHARS, Session, SessionCursor, SessionFilter,
-    UsageOf, check_title,
+    SessionOrder, UsageOf, check_title,
 };
 pub use session_index::SessionIndex;
 pub use session_search::{MessageMatch, SearchExtent, SessionSearch, SessionsFound};

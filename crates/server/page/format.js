@@ -79,6 +79,11 @@ export function day(at) {
   return days < 30 ? "Previous 30 days" : "Older";
 }
 
+/** When a session of a list was last used: when its last run ended or began, or else when it was created. */
+export function lastUsed({ last_active_at: active, created_at: created }) {
+  return active ?? created;
+}
+
 function startOfDay(date) {
   return new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
 }

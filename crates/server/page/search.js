@@ -1,6 +1,7 @@
 // Searching all sessions at the server: for those that contain a text, and those whose id starts with it.
 
 import { get, path } from "./api.js";
+import { lastUsed } from "./format.js";
 
 /** How long typing must pause before the server is asked, in milliseconds. */
 const PAUSE = 250;
@@ -74,7 +75,7 @@ export class Search {
     signal.throwIfAborted();
     const known = new Set(this.found.map(({ id }) => id));
     const others = page.sessions.filter(({ id }) => !known.has(id));
-    this.found = [...this.found, ...others].sort((one, other) => new Date(other.created_at) - new Date(one.created_at));
+    this.found = [...this.found, ...others].sort((one, other) => new Date(lastUsed(other)) - new Date(lastUsed(one)));
     if (others.length > 0) this.changed();
     return page.next;
   }

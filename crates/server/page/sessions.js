@@ -1,8 +1,8 @@
-// The list of sessions at the side: newest first, searched, renamed, and deleted after confirmation.
+// The list of sessions at the side: the one that was used last first, searched, renamed, and deleted after confirmation.
 
 import { get, patch, path } from "./api.js";
 import { announce, appendInOrder, button, el, fill, icon, inOrder, isComposing, isSeen, loading, passFocus } from "./dom.js";
-import { clock, day, folded, oneLine } from "./format.js";
+import { clock, day, folded, lastUsed, oneLine } from "./format.js";
 import { MOST as MOST_SEARCHED, Search } from "./search.js";
 import { askForTitle, askToDelete } from "./session.js";
 
@@ -83,8 +83,9 @@ export class SessionList {
         const pages = Math.max(1, Math.ceil(this.sessions.length / PAGE));
         const page = await get(`/sessions?limit=${Math.min(MOST, pages * PAGE)}`, { asks });
         const newest = new Set(page.sessions.map(({ id }) => id));
-        const last = this.sessions.findLastIndex(({ id }) => newest.has(id));
-        const behind = page.next && last >= 0 ? this.sessions.slice(last + 1) : [];
+        // A session that was used meanwhile may have come from behind the others, so only the last one says where these end.
+        const last = this.sessions.findIndex(({ id }) => id === page.sessions.at(-1)?.id);
+        const behind = page.next && last >= 0 ? this.sessions.slice(last + 1).filter(({ id }) => !newest.has(id)) : [];
         this.sessions = [...page.sessions, ...behind];
         if (behind.length === 0) this.next = page.next;
       }, asks);
@@ -244,7 +245,7 @@ export class SessionList {
     const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });
     if (this.failed && this.sessions.length === 0) return fill(this.list, problem);
     const state = text ? this.stateOfSearch(shown.length) : shown.length === 0 && el("p", { class: "empty", text: "No sessions yet." });
-    const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
+    const groupOf = (session) => (waits(session) ? this.awaitedName : day(lastUsed(session)));
     const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
     // An unchanged list stays, because an entry may be being pressed or have the focus.
     const drawn = JSON.stringify([problem?.textContent, state?.textContent, [...groups].map(([name, sessions]) => [name, sessions.map((session) => [session.id, this.nameOf(session), stateOf(session), session.id === this.current])])]);
@@ -270,7 +271,8 @@ export class SessionList {
   }
 
   entry(session) {
-    const { id, created_at: at } = session;
+    const { id } = session;
+    const at = lastUsed(session);
     const title = this.nameOf(session) ?? id;
     const sign = { waiting: () => el("span", { class: "tag warn", text: "waiting" }), running: () => [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] }[stateOf(session)]?.();
     const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title", dir: "auto" }), title), sign);

@@ -10,11 +10,11 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::{Carried, LogSummary, Stats};
 use neuraxis_core::{
-    ContentHash, Record, RunId, SessionId, SessionMetrics, Transcript, continued_history,
+    ContentHash, Record, RunId, Seq, SessionId, SessionMetrics, Transcript, continued_history,
 };
 use neuraxis_ports::{
     ChainHead, Continuation, Ending, ExpectedHead, RunBounds, RunFilter, RunLease, RunStart,
-    RunSummary, Session, SessionCursor, StatsFilter, StoreError, UsageOf,
+    RunSummary, Session, SessionCursor, SessionOrder, StatsFilter, StoreError, UsageOf,
 };
 
 use crate::run::Run;
@@ -64,16 +64,20 @@ impl State {
         if self.sessions.contains_key(&session.id) {
             return Err(StoreError::SessionExists(session.id.clone()));
         }
+        let mut session = session.clone();
+        // It has no run yet, whatever became of the session that it was copied from.
+        session.last_active_at = None;
         let state = SessionState {
-            session: session.clone(),
             runs: Vec::with_capacity(1),
             holder: None,
             history: session.seed.clone(),
             read: 0,
             carried: Carried::default(),
             revoked: BTreeSet::new(),
+            session,
         };
-        self.sessions.insert(session.id.clone(), Box::new(state));
+        let id = state.session.id.clone();
+        self.sessions.insert(id, Box::new(state));
         Ok(())
     }
 
@@ -127,7 +131,7 @@ impl State {
         };
         let old = self.sessions.values().filter(|it| is_old(it));
         let mut old: Vec<_> = old.map(|old| &old.session).collect();
-        old.sort_by_key(|session| SessionCursor::of(session));
+        old.sort_by_key(|session| SessionCursor::of(session, SessionOrder::Created));
         old.into_iter()
             .take(most)
             .map(|session| session.id.clone())
@@ -292,7 +296,8 @@ impl State {
     }
 
     /// Updates what the session carries from the new records of a run; most records don't affect it. Grants from an
-    /// imported log are revoked. A run that has ended frees its session, unless another run holds it by now.
+    /// imported log are revoked. A run that has ended frees its session, unless another run holds it by now: its records
+    /// may be committed again.
     fn apply_records(&mut self, lease: &RunLease, records: &[Arc<Record>], ending: Ending) {
         let run = self.runs.get(&lease.run);
         let is_imported = run.is_some_and(|run| run.is_imported());
@@ -306,7 +311,15 @@ impl State {
                 state.revoked.extend(granted.map(|grant| grant.id));
             }
         }
-        if ending == Ending::Ends && state.holder == Some(lease.run) {
+        if state.holder != Some(lease.run) {
+            return;
+        }
+        let end = records.last().filter(|_| ending == Ending::Ends);
+        let beginning = records.first().filter(|record| record.seq == Seq(1));
+        if let Some(record) = end.or(beginning) {
+            state.session.mark_active(record.at);
+        }
+        if ending == Ending::Ends {
             state.holder = None;
         }
     }

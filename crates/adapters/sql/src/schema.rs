@@ -36,7 +36,7 @@ const ADVISORY_LOCK: i64 = APPLICATION_ID;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The version that this program upgrades every database to.
-const LATEST: i64 = 10;
+const LATEST: i64 = 11;
 
 /// The first version in which run summaries have their current form.
 const SUMMED_UP: i64 = 7;
@@ -77,11 +77,12 @@ macro_rules! migrations {
             migration!(8, "0008", "due_runs", $folder),
             migration!(9, "0009", "ends_and_last_runs", $folder),
             migration!(10, "0010", "titles", $folder),
+            migration!(11, "0011", "activity", $folder),
         ]
     };
 }
 
-fn migrations(dialect: Dialect) -> [Migration; 10] {
+fn migrations(dialect: Dialect) -> [Migration; 11] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),

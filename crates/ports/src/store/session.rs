@@ -20,6 +20,10 @@ pub struct Session {
     pub owner: Option<String>,
     /// When it was created, to the microsecond.
     pub created_at: Timestamp,
+    /// When its last run ended or, if it has not, began, to the microsecond: the time of that record. Absent if no run
+    /// has a record yet. A new title changes nothing here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_active_at: Option<Timestamp>,
     /// What a person called it, at most 200 characters in one line; absent if it has no title. Not covered by the hash
     /// chain, because it may be changed at any time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,12 +37,11 @@ impl Session {
     /// Creates a session of the only user.
     #[must_use]
     pub fn new(id: SessionId, created_at: Timestamp) -> Self {
-        // With the precision of stores, so its creator sees the same time as every reader.
-        let stored = Timestamp::from_microsecond(created_at.as_microsecond());
         Self {
             id,
             owner: None,
-            created_at: stored.unwrap_or(created_at),
+            created_at: stored_time(created_at),
+            last_active_at: None,
             title: None,
             seed: Transcript::default(),
         }
@@ -56,6 +59,17 @@ impl Session {
     pub fn owned_by(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
+    }
+
+    /// Sets when its last run began or ended; for implementations of [`SessionStore`](super::SessionStore).
+    pub fn mark_active(&mut self, at: Timestamp) {
+        self.last_active_at = Some(stored_time(at));
+    }
+
+    /// Returns when something last happened in it: [`last_active_at`](Self::last_active_at), or when it was created.
+    #[must_use]
+    pub fn last_activity(&self) -> Timestamp {
+        self.last_active_at.unwrap_or(self.created_at)
     }
 
     /// Checks that every store can hold it; for implementations of [`SessionStore`](super::SessionStore).
@@ -83,6 +97,11 @@ impl Session {
         let hash = header.map_or(ContentHash::EMPTY, |header| header.hash());
         ContentHash::EMPTY.chain(hash)
     }
+}
+
+/// Returns a time with the precision of stores, so that its creator sees the same time as every reader.
+fn stored_time(time: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }
 
 /// The maximum number of characters of a session's title.
@@ -216,7 +235,7 @@ impl ExpectedHead {
     }
 }
 
-/// Which sessions a list shows, and how many.
+/// Which sessions a list shows, in which order, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionFilter {
@@ -224,27 +243,45 @@ pub struct SessionFilter {
     pub owner: Option<String>,
     /// Only sessions whose ids begin with this; all if empty.
     pub prefix: String,
+    /// By which time the list is sorted.
+    pub order: SessionOrder,
     /// The maximum number of sessions.
     pub limit: usize,
     /// Only sessions that a list shows after this one, which is the last one of the preceding page.
     pub before: Option<SessionCursor>,
 }
 
-/// The place of a session in a list, which is sorted by creation time and then by id, both descending.
+/// By which time a list of sessions is sorted, the latest first; sessions with the same time by id, descending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionOrder {
+    /// By when they were created, which never changes: pages show every session exactly once, whatever happens
+    /// meanwhile. For reading all of them.
+    #[default]
+    Created,
+    /// By their [last activity](Session::last_activity). Pages show every session exactly once unless a run of it begins
+    /// or ends meanwhile, which moves it to the front: a page read later then lacks it. For lists that people read.
+    LastActive,
+}
+
+/// The place of a session in a list, which is sorted by time and then by id, both descending.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionCursor {
-    /// When it was created.
-    pub created_at: Timestamp,
-    /// Its id.
+    /// The time that the list is sorted by.
+    pub at: Timestamp,
+    /// The session's id.
     pub id: SessionId,
 }
 
 impl SessionCursor {
-    /// Returns the place of a session.
+    /// Returns the place of a session in a list with this order.
     #[must_use]
-    pub fn of(session: &Session) -> Self {
+    pub fn of(session: &Session, order: SessionOrder) -> Self {
+        let at = match order {
+            SessionOrder::Created => session.created_at,
+            SessionOrder::LastActive => session.last_activity(),
+        };
         Self {
-            created_at: session.created_at,
+            at,
             id: session.id.clone(),
         }
     }
@@ -275,10 +312,17 @@ impl SessionFilter {
         self
     }
 
+    /// Sorts the list by the last activity of each session. To be called before [`after`](Self::after).
+    #[must_use]
+    pub const fn by_last_activity(mut self) -> Self {
+        self.order = SessionOrder::LastActive;
+        self
+    }
+
     /// Selects the page after the one that ended with this session.
     #[must_use]
     pub fn after(mut self, last: &Session) -> Self {
-        self.before = Some(SessionCursor::of(last));
+        self.before = Some(SessionCursor::of(last, self.order));
         self
     }
 
@@ -294,16 +338,18 @@ impl SessionFilter {
         let owned = self.owner.is_none() || self.owner == session.owner;
         let named = session.id.as_str().starts_with(&self.prefix);
         let before = self.before.as_ref();
-        owned && named && before.is_none_or(|before| SessionCursor::of(session) < *before)
+        let is_after = |before: &SessionCursor| SessionCursor::of(session, self.order) < *before;
+        owned && named && before.is_none_or(is_after)
     }
 }
 
 impl Default for SessionFilter {
-    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) sessions of all owners.
+    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) sessions of all owners, by when they were created.
     fn default() -> Self {
         Self {
             owner: None,
             prefix: String::new(),
+            order: SessionOrder::default(),
             limit: Self::MAX_LIMIT,
             before: None,
         }

@@ -33,7 +33,8 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`].
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
 
-    /// Returns a page of sessions, the newest first, at most [`SessionFilter::MAX_LIMIT`]. Their seeds are left out.
+    /// Returns a page of sessions in the [order](SessionFilter::order) of the filter, at most
+    /// [`SessionFilter::MAX_LIMIT`]. Their seeds are left out.
     ///
     /// # Errors
     ///

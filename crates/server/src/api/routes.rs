@@ -70,12 +70,14 @@ fn of_sessions() -> DescribedRouter<ServerState> {
     let list = operation(
         "list_sessions",
         Tag::Sessions,
-        "Lists sessions, newest first, in pages.",
+        "Lists sessions, the one that was used last first, in pages.",
     )
     .description(
-        "With `q`, only sessions whose title, or the user's message of one of their runs, contains this text. A request \
-         searches a limited number of sessions and runs: its page may be short or empty and still have a `next`, from \
-         which the search continues. Without `q`, pages are full, except the last one.",
+        "A session is used when a run of it begins or ends. One that is used while the pages are read moves to the \
+         front, so later pages lack it unless an earlier one showed it. With `q`, only sessions whose title, or the \
+         user's message of one of their runs, contains this text. A request searches a limited number of sessions and \
+         runs: its page may be short or empty and still have a `next`, from which the search continues. Without `q`, \
+         pages are full, except the last one.",
     )
     .query::<sessions::SessionsQuery>()
     .answers::<sessions::Page>("A page of sessions.")

@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::engine::SessionOverview;
 use neuraxis::ports::{
-    MAX_TITLE_CHARS, Session, SessionCursor, SessionFilter, SessionSummary, StoreError,
+    MAX_TITLE_CHARS, Session, SessionCursor, SessionFilter, SessionOrder, SessionSummary,
+    StoreError,
 };
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
@@ -55,18 +56,22 @@ pub(crate) struct SessionsQuery {
 enum After {
     /// After an existing session.
     Session(SessionId),
-    /// After the position of a session that may have been deleted since.
-    Position(Session),
+    /// After the position of a session that may have been used or deleted since.
+    Position(SessionCursor),
 }
 
 impl After {
-    /// Separates a session's creation time, in microseconds, from its id. It occurs in neither.
+    /// Separates the time of a session's last activity, in microseconds, from its id. It occurs in neither.
     const SEPARATOR: char = '~';
 
     /// Encodes the position of a session.
     fn position_of(place: &SessionCursor) -> String {
-        let created_at = place.created_at.as_microsecond();
-        format!("{created_at}{}{}", Self::SEPARATOR, place.id)
+        format!(
+            "{}{}{}",
+            place.at.as_microsecond(),
+            Self::SEPARATOR,
+            place.id
+        )
     }
 }
 
@@ -74,21 +79,20 @@ impl TryFrom<String> for After {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let Some((created_at, id)) = text.split_once(Self::SEPARATOR) else {
+        let Some((at, id)) = text.split_once(Self::SEPARATOR) else {
             let id = text.parse::<SessionId>();
             return id.map(Self::Session).map_err(|error| error.to_string());
         };
-        let created_at = created_at.parse().ok();
-        let created_at =
-            created_at.and_then(|created_at| Timestamp::from_microsecond(created_at).ok());
-        match (created_at, id.parse::<SessionId>()) {
-            (Some(created_at), Ok(id)) => Ok(Self::Position(Session::new(id, created_at))),
+        let at = at.parse().ok();
+        let at = at.and_then(|at| Timestamp::from_microsecond(at).ok());
+        match (at, id.parse::<SessionId>()) {
+            (Some(at), Ok(id)) => Ok(Self::Position(SessionCursor { at, id })),
             _ => Err("expected the `next` of a page, or a session id".to_owned()),
         }
     }
 }
 
-/// A page of sessions, newest first.
+/// A page of sessions, the one that was used last first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SessionPage")]
 pub(crate) struct Page {
@@ -107,7 +111,7 @@ pub(crate) async fn list(
     Parameters(query): Parameters<SessionsQuery>,
 ) -> Result<Json<Page>, Problem> {
     let most = page_size(query.limit, SessionFilter::MAX_LIMIT)?;
-    let mut filter = SessionFilter::default();
+    let mut filter = SessionFilter::default().by_last_activity();
     filter.owner = caller.list_owner_for(query.owner)?;
     if let Some(prefix) = query.prefix {
         // Not every store supports a search for this character.
@@ -117,11 +121,13 @@ pub(crate) async fn list(
         }
         filter = filter.beginning_with(prefix);
     }
-    filter = match &query.after {
-        Some(After::Session(id)) => filter.after(&caller.session(&orchestrator, id).await?),
-        Some(After::Position(session)) => filter.after(session),
-        None => filter,
-    };
+    match query.after {
+        Some(After::Session(id)) => {
+            filter = filter.after(&caller.session(&orchestrator, &id).await?);
+        }
+        Some(After::Position(place)) => filter.before = Some(place),
+        None => {}
+    }
     let sessions = orchestrator.sessions();
     if let Some(text) = query.q {
         check_searched(&text)?;
@@ -137,7 +143,7 @@ pub(crate) async fn list(
     let is_more = page.len() > most;
     page.truncate(most);
     let last = page.last().filter(|_| is_more);
-    let last = last.map(|last| SessionCursor::of(&last.session));
+    let last = last.map(|last| SessionCursor::of(&last.session, SessionOrder::LastActive));
     Ok(Json(Page {
         next: last.as_ref().map(After::position_of),
         sessions: page,

@@ -1,7 +1,7 @@
 // The list of sessions: titles and the search.
 
 import assert from "node:assert/strict";
-import { PHONE, WIDE, focused, hold, listen, over, sees, tab } from "./world.mjs";
+import { PHONE, WIDE, focused, hold, listen, over, say, sees, tab } from "./world.mjs";
 
 const HOSTILE_TITLE = "<b>Trip</b> 🧭 & \u202eplan";
 const RIGHT_TO_LEFT = "رحلة إلى الجبال في الصيف مع العائلة والأصدقاء";
@@ -248,4 +248,34 @@ export async function follows_a_search_to_its_end(world) {
   await page.click("text=Show more");
   await page.waitForFunction(() => !document.querySelector(".searching") && document.querySelectorAll(".session-list li").length === 1);
   assert.ok(await page.isHidden("text=Show more"));
+}
+
+export async function lists_first_what_was_used_last(world) {
+  await world.api("/sessions/first/turns", { message: "markdown please" });
+  for (let at = 0; at < 45; at += 1) await world.api("/sessions", { id: `many-${at}` });
+  await world.api("/sessions/second/turns", { message: "private matters" });
+  const page = await world.open({ token: false, hash: "#/sessions/second" });
+  await over(page, 1);
+  await sees(page, ".session-list", "many-44");
+  const names = page.locator(".session-list .title");
+  const isFirst = (name) => page.waitForFunction((name) => document.querySelector(".session-list .title")?.textContent === name, name);
+  await isFirst("private matters");
+  assert.equal(await names.filter({ hasText: "markdown" }).count(), 0, "it is not loaded");
+  // A session that is used elsewhere comes to the front, and the others stay.
+  await world.api("/sessions/first/turns", { message: "finish it" });
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await isFirst("markdown please");
+  await page.click("text=Show more");
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 47);
+  assert.equal(new Set(await names.allInnerTexts()).size, 47, "each is shown once");
+  // A title moves nothing.
+  await rename(page, "The plan");
+  await sees(page, ".session-list", "The plan");
+  const reloaded = page.waitForResponse((response) => response.url().includes("/api/v1/sessions?limit="));
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await reloaded;
+  assert.deepEqual((await names.allInnerTexts()).slice(0, 2), ["markdown please", "The plan"]);
+  await say(page, "plan it");
+  await over(page, 2);
+  await isFirst("The plan");
 }

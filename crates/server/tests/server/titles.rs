@@ -1,5 +1,6 @@
 //! Sessions as a client's list shows them: by their titles, first messages and last runs, and found by what was said.
 
+use neuraxis::core::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::support::client::answer;
@@ -68,6 +69,53 @@ async fn a_list_shows_titles_first_messages_and_last_runs() {
     for name in ["run_id", "status", "started_at", "ended_at"] {
         assert!(last[name].is_string(), "{name}: {page}");
         assert_eq!(last[name], run[name], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_session_that_was_used_last_is_listed_first() {
+    let program = Program::start().await;
+    let client = program.client();
+    for name in ["a", "b", "c"] {
+        client.ask(name, &json!({"message": "hello"})).await;
+    }
+    assert_eq!(names(&list(&client, "").await), ["c", "b", "a"]);
+    let (_, result) = client.ask("a", &json!({"message": "hello again"})).await;
+    assert_eq!(rename(&client, "b", Some("Greetings")).await.0, 200);
+    let page = list(&client, "").await;
+    assert_eq!(names(&page), ["a", "c", "b"]);
+    let first = &page["sessions"][0];
+    assert_eq!(first["last_run"]["run_id"], result["run_id"]);
+    let time = |value: &Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
+    let ended = time(&first["last_run"]["ended_at"]).as_microsecond();
+    assert_eq!(time(&first["last_active_at"]).as_microsecond(), ended);
+    for (query, expected) in [
+        ("q=hello", ["a", "c", "b"]),
+        ("limit=1", ["a", "c", "b"]),
+        ("limit=2", ["a", "c", "b"]),
+    ] {
+        assert_eq!(all_of(&client, query).await, expected, "{query}");
+    }
+    assert_eq!(names(&list(&client, "?after=a").await), ["c", "b"]);
+    let begun = list(&client, "?limit=1").await;
+    client.ask("b", &json!({"message": "hello"})).await;
+    let next = begun["next"].as_str().unwrap();
+    let rest = list(&client, &format!("?after={next}")).await;
+    assert_eq!(names(&rest), ["c"], "b is on the first page by now");
+    assert_eq!(names(&list(&client, "").await), ["b", "a", "c"]);
+}
+
+/// Returns the names of the sessions on all pages.
+async fn all_of(client: &Client, query: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut path = format!("?{query}");
+    loop {
+        let page = list(client, &path).await;
+        seen.extend(names(&page).into_iter().map(str::to_owned));
+        let Some(next) = page["next"].as_str() else {
+            return seen;
+        };
+        path = format!("?{query}&after={next}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules of the [`SessionStore`] port.
 
+pub mod activity;
 pub mod beginnings;
 pub mod carried;
 pub mod inbox;
@@ -65,6 +66,11 @@ macro_rules! session_store_suite {
             a_list_shows_the_first_message_and_last_run_of_each_session
             pages_of_sessions_and_of_summaries_show_the_same_sessions
             a_long_first_message_is_clipped_and_a_withheld_one_is_not_shown
+        ] }
+        $crate::mount_rules! { $mark session_store::activity, $store, [
+            a_session_is_active_when_a_run_begins_and_when_it_ends
+            the_first_records_of_a_run_count_as_activity
+            pages_by_last_activity_lack_only_sessions_that_are_used_meanwhile
         ] }
         $crate::mount_rules! { $mark session_store::search, $store, [
             sessions_are_found_by_title_and_by_any_user_message

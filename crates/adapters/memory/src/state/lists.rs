@@ -31,7 +31,7 @@ impl State {
                 found.next = last;
                 break;
             }
-            last = Some(SessionCursor::of(&state.session));
+            last = Some(SessionCursor::of(&state.session, search.filter.order));
             if self.is_found(state, search) {
                 found.sessions.push(self.summary(state));
             }
@@ -55,7 +55,7 @@ impl State {
     fn shown(&self, filter: &SessionFilter) -> Vec<&SessionState> {
         let sessions = self.sessions.values().map(Box::as_ref);
         let mut shown: Vec<_> = sessions.filter(|it| filter.shows(&it.session)).collect();
-        shown.sort_by_cached_key(|state| Reverse(SessionCursor::of(&state.session)));
+        shown.sort_by_cached_key(|it| Reverse(SessionCursor::of(&it.session, filter.order)));
         shown
     }
 
@@ -88,6 +88,7 @@ impl State {
 fn without_seed(session: &Session) -> Session {
     let mut listed = Session::new(session.id.clone(), session.created_at);
     listed.owner.clone_from(&session.owner);
+    listed.last_active_at = session.last_active_at;
     listed.title.clone_from(&session.title);
     listed
 }

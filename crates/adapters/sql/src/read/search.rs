@@ -36,7 +36,7 @@ pub(crate) async fn sessions(
         let matching = matching(link, search, &page).await?;
         let mut rest = page.into_iter();
         while let Some(session) = rest.next() {
-            filter.before = Some(SessionCursor::of(&session.summary.session));
+            filter.before = Some(SessionCursor::of(&session.summary.session, filter.order));
             if matching.contains(&session.key) {
                 found.sessions.push(session.summary);
             }

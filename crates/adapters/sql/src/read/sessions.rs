@@ -16,7 +16,7 @@ use crate::link::{Link, Row, values};
 pub(crate) const IDLE: &str = "created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
      WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1))";
 
-/// Reads a session from its id, owner, time and seed, in columns starting at `column`; without its title.
+/// Reads a session from its id, owner, time and seed, in columns starting at `column`; without what may change.
 pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let id = row.session_id(column)?;
     let damaged = |_| StoreError::Damaged("the time of a session is unreadable".to_owned());
@@ -27,10 +27,11 @@ pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// Reads a session with its title, in the column after the seed.
-pub(super) fn titled_session_of(row: &Row, column: usize) -> Result<Session, Failure> {
+/// Reads a session with what may change: its title and the time of its last activity, in the columns after the seed.
+pub(super) fn whole_session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let mut session = session_of(row, column)?;
     session.title = row.maybe_text(column + 4)?;
+    session.last_active_at = row.maybe_time(column + 5)?;
     Ok(session)
 }
 
@@ -64,9 +65,9 @@ pub(crate) async fn seed(link: &mut Link, id: &SessionId) -> Result<(Transcript,
 
 /// Returns the key of a session and the session itself.
 pub(crate) async fn find(link: &mut Link, id: &SessionId) -> Result<(i64, Session), Failure> {
-    let sql = "SELECT key, id, owner, created_at, seed, title FROM sessions WHERE id = $1";
+    let sql = "SELECT key, id, owner, created_at, seed, title, last_active_at FROM sessions WHERE id = $1";
     let row = row(link, sql, id).await?;
-    Ok((row.int(0)?, titled_session_of(&row, 1)?))
+    Ok((row.int(0)?, whole_session_of(&row, 1)?))
 }
 
 /// Returns sessions in which nothing has happened since a time in microseconds, the oldest first.

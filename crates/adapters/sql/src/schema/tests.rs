@@ -128,6 +128,12 @@ async fn check_runs(store: &SqlStore, session: &neuraxis_core::SessionId) {
         assert_eq!(run.imported, run.ended_at.is_none());
         used += summary.metrics();
     }
+    let last = runs.last().unwrap();
+    let session_now = store.session(session).await.unwrap();
+    assert_eq!(
+        session_now.last_active_at,
+        last.ended_at.or(last.started_at)
+    );
     assert_eq!(store.metrics(session).await, Ok(used));
     let carried = store.carried(session).await;
     assert_eq!(carried, Ok(Carried::default()));

@@ -43,7 +43,7 @@ impl Task {
     ) -> Result<Outcomes, Error> {
         let mut outcomes = Vec::with_capacity(beginnings.len());
         for chunk in in_chunks(beginnings) {
-            let sessions = chunk.iter().filter_map(|it| it.start.new_session.as_ref());
+            let sessions = chunk.iter().copied().filter_map(NewSession::of);
             let sessions: Vec<_> = sessions.collect();
             let mut made = make(&mut transaction.link, &sessions).await?;
             let leases = self.begin_in_made(transaction, chunk, &mut made).await?;
@@ -183,27 +183,58 @@ impl Task {
     }
 }
 
+/// A session that is about to be created.
+pub(super) struct NewSession<'a> {
+    session: &'a Session,
+    /// When the run that it is created with begins, in microseconds; `None` without a run or its first record.
+    active_at: Option<i64>,
+}
+
+impl<'a> NewSession<'a> {
+    /// Creates a session without a run.
+    pub(super) const fn alone(session: &'a Session) -> Self {
+        Self {
+            session,
+            active_at: None,
+        }
+    }
+
+    /// Returns the session that is created with a run, if that is not to begin in an existing one. It has the time of
+    /// its activity from the start, so that the trigger of the run's row has nothing to change.
+    fn of(beginning: &'a Beginning) -> Option<Self> {
+        let session = beginning.start.new_session.as_ref()?;
+        let first = beginning.start.records.first();
+        let active_at = first.map(|record| record.at.as_microsecond());
+        Some(Self { session, active_at })
+    }
+}
+
+/// The number of columns of a new session, as named in [`make`].
+const SESSION_COLUMNS: usize = 6;
+
 /// Creates sessions, as many as fit into one statement, and returns the keys of those whose ids were not taken.
 pub(super) async fn make(
     link: &mut Link,
-    sessions: &[&Session],
+    sessions: &[NewSession<'_>],
 ) -> Result<HashMap<String, i64>, Error> {
-    let seeds = sessions.iter().map(|session| seed_of(session));
+    let seeds = sessions.iter().map(|new| seed_of(new.session));
     let seeds = seeds.collect::<Result<Vec<_>, _>>();
     let seeds = seeds.map_err(|error| Error::Encode(error.into()))?;
-    let mut values = Vec::with_capacity(sessions.len() * 5);
-    for (session, seed) in sessions.iter().zip(&seeds) {
+    let mut values = Vec::with_capacity(sessions.len() * SESSION_COLUMNS);
+    for (NewSession { session, active_at }, seed) in sessions.iter().zip(&seeds) {
         values.extend([
             Value::from(session.id.as_str()),
             Value::Text(session.owner.as_deref()),
             Value::from(session.created_at.as_microsecond()),
             Value::Bytes(seed.as_ref().map(|seed| seed.as_str().as_bytes())),
             Value::Text(session.title.as_deref()),
+            Value::Int(*active_at),
         ]);
     }
     let sql = format!(
-        "INSERT INTO sessions (id, owner, created_at, seed, title) VALUES {} ON CONFLICT (id) DO NOTHING RETURNING id, key",
-        rows(sessions.len(), 5)
+        "INSERT INTO sessions (id, owner, created_at, seed, title, last_active_at) VALUES {} \
+         ON CONFLICT (id) DO NOTHING RETURNING id, key",
+        rows(sessions.len(), SESSION_COLUMNS)
     );
     let made = link.rows(AssertSqlSafe(sql), &values).await?;
     made.iter()

@@ -9,7 +9,7 @@ use neuraxis_core::{JsonText, Record, SessionId};
 use neuraxis_ports::{ChainHead, Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::beginnings::make;
+use super::beginnings::{NewSession, make};
 use super::leases::last_run;
 use super::operation::Operation;
 use super::upsert::{chunks, in_chunks, keys};
@@ -45,7 +45,7 @@ const TAKE_BACK: &str =
 
 impl Task {
     pub(super) async fn create(&self, link: &mut Link, session: &Session) -> Result<(), Failure> {
-        if !make(link, &[session]).await?.is_empty() {
+        if !make(link, &[NewSession::alone(session)]).await?.is_empty() {
             return Ok(());
         }
         if self.repeats && find(link, &session.id).await?.1 == *session {

@@ -66,7 +66,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     let error = SqlStore::open(&config).await.unwrap_err().to_string();
     assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
     assert!(error.contains("schema version 99"), "{error}");
-    assert!(error.contains("up to 10"), "{error}");
+    assert!(error.contains("up to 11"), "{error}");
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn a_fixture_of_the_newest_schema_version_can_be_written() {
     let made = folder.path().join("sessions.db");
     assert!(std::fs::metadata(&made).unwrap().len() > 100_000);
     if std::env::var_os("REGENERATE").is_some() {
-        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-10.db");
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-11.db");
         std::fs::copy(made, place).unwrap();
     }
 }

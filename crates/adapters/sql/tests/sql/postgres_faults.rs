@@ -335,7 +335,7 @@ async fn a_newer_schema_on_a_server_is_refused_with_both_versions() {
             error,
             OpenError::Newer {
                 found: 99,
-                known: 10,
+                known: 11,
                 ..
             }
         ),
@@ -360,7 +360,7 @@ async fn two_versions_share_a_server_if_the_newer_schema_allows_it() {
         "ALTER TABLE neuraxis.runs ADD COLUMN later TEXT",
         "ALTER TABLE neuraxis.sessions ADD COLUMN later BIGINT NOT NULL DEFAULT 7",
         "CREATE INDEX runs_later ON neuraxis.runs (later)",
-        "INSERT INTO neuraxis.schema_version (version, reads_from) VALUES (99, 10)",
+        "INSERT INTO neuraxis.schema_version (version, reads_from) VALUES (99, 11)",
     ] {
         sqlx::query(sql).execute(&mut newer).await.unwrap();
     }

@@ -73,11 +73,11 @@ impl Conversation {
         let _ = self.output.painted(&text);
     }
 
-    /// Lists the newest sessions.
+    /// Lists the sessions that were used last.
     pub(super) async fn sessions(&mut self) -> Result<(), CommandError> {
         let sessions: Sessions = self.app.orchestrator.sessions();
-        let filter = SessionFilter::default().limited_to(MAX_LISTED);
-        let mut each = sessions.each(filter);
+        let filter = SessionFilter::default().by_last_activity();
+        let mut each = sessions.each(filter.limited_to(MAX_LISTED));
         let columns = self.output.columns();
         let layout = Layout::of(columns.map(|columns| columns.saturating_sub(2)), MIDDLE);
         let mut text = String::new();

@@ -25,7 +25,7 @@ Examples:
   neuraxis sessions list --search tokyo
   neuraxis sessions list --limit 100 --format json | jq -r '.[].id'";
 
-/// List the sessions, the newest first
+/// List the sessions, the one that was used last first
 ///
 /// Shows when each was last used, how many runs it has and how the last one stands, and its title or the beginning of
 /// its first message.
@@ -48,7 +48,8 @@ pub(super) struct List {
 impl List {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let (limit, format) = (self.paging.limit, self.paging.format);
-        let mut filter = SessionFilter::default().limited_to(limit.min(SessionFilter::MAX_LIMIT));
+        let filter = SessionFilter::default().by_last_activity();
+        let mut filter = filter.limited_to(limit.min(SessionFilter::MAX_LIMIT));
         if let Some(owner) = &self.owner {
             filter = filter.owned_by(owner);
         }

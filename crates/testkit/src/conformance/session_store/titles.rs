@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{DataPolicy, Record, RunStatus};
 use neuraxis_ports::{
-    MAX_TITLE_CHARS, SessionFilter, SessionStore, SessionSummary, StoreError, check_title,
+    MAX_TITLE_CHARS, Session, SessionFilter, SessionStore, SessionSummary, StoreError, check_title,
 };
 
 use super::{Busy, history, id, session_of};
@@ -119,9 +119,13 @@ pub async fn a_list_shows_the_first_message_and_last_run_of_each_session(store: 
     first.finish(&store, "First?", "One.").await;
     // A later run may have a smaller id.
     let second = Busy::begin(&store, &main, 9).await;
-    second.finish(&store, "Second?", "Two.").await;
+    let second = second.finish(&store, "Second?", "Two.").await;
+    let second_ended = second.last().expect("it has records").at;
     let mut last = Busy::begin(&store, &main, 3).await;
-    let shown = |session, log: &LogSummary, run| {
+    let shown = |mut session: Session, log: &LogSummary, run| {
+        // Without records, the last run has not been active yet.
+        let active = log.ended_at.or(log.started_at);
+        session.mark_active(active.unwrap_or(second_ended));
         let mut expected = SessionSummary::new(session).ending_with(run, log);
         expected.first_message = Some("First?".to_owned());
         expected
