@@ -11,6 +11,7 @@ import { areSame, encoded, namingFiles } from "./files.js";
 import { askToFork, shownBefore } from "./fork.js";
 import { PlanPanel } from "./plan.js";
 import { ENDED } from "./runs.js";
+import { wholeSession } from "./session.js";
 import { Follower, LET_GO, newKey } from "./stream.js";
 import { TurnView } from "./turn.js";
 
@@ -133,7 +134,7 @@ export class Chat {
     fill(this.notice, loading());
     let overview;
     try {
-      overview = await get(path`/sessions/${this.sessionId}`);
+      overview = await wholeSession(this.sessionId);
     } catch (problem) {
       this.tools.hidden = true;
       this.isUnread = problem.isPassing;

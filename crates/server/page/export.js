@@ -1,7 +1,7 @@
 // Exports a conversation as Markdown and a run as JSON Lines. The browser creates the file; nothing is sent.
 
-import { get, path } from "./api.js";
 import { partsOf, pretty, textOf } from "./format.js";
+import { wholeSession } from "./session.js";
 
 /** Offers a text as a file to download. */
 function save(name, type, text) {
@@ -21,7 +21,7 @@ export function saveRecords(runId, records) {
 
 /** Saves the conversation of a session, with its tool calls and results. */
 export async function saveConversation(sessionId, title) {
-  const { history } = await get(path`/sessions/${sessionId}`);
+  const { history } = await wholeSession(sessionId);
   save(`${title}.md`, "text/markdown", asMarkdown(title, history ?? []));
 }
 

@@ -1,6 +1,6 @@
-// The dialogs in which a session gets a title or is deleted.
+// A session as a whole, and the dialogs in which it gets a title or is deleted.
 
-import { path, remove } from "./api.js";
+import { get, path, remove } from "./api.js";
 import { alertLine, announce, appendInOrder, button, el, icon, openDialog, setAlert, submitOnce } from "./dom.js";
 
 /** The maximum number of characters of a title. */
@@ -8,6 +8,21 @@ const MOST = 200;
 
 /** Why a session cannot be deleted yet. */
 const AT_WORK = "A run is in progress or waiting. Open the session and press Stop, or delete it once the run has ended.";
+
+/** How many runs and messages of a long session one request returns, after the first one. */
+const PAGE = 999;
+
+/** Returns a session with all of its runs and messages. */
+export async function wholeSession(id) {
+  const session = await get(path`/sessions/${id}`);
+  while (session.next) {
+    const { runs, history, next } = await get(path`/sessions/${id}?limit=${PAGE}&after=${session.next}`);
+    session.runs.push(...runs);
+    session.history.push(...history);
+    session.next = next;
+  }
+  return session;
+}
 
 /** Asks for a session's title. `text` is what the field contains at first, `automatic` the session's name without a title, `failure` why
  *  the title could not be saved before. `save` gets the new title, which is empty if it is to be removed. */

@@ -11,6 +11,7 @@ mod questions;
 mod repeats;
 mod routes;
 mod runs;
+mod session_part;
 mod sessions;
 
 use axum::extract::Path;

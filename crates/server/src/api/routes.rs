@@ -3,12 +3,11 @@
 use axum::http::StatusCode;
 use neuraxis::core::log::Stats;
 use neuraxis::core::{Decision, QuestionId, RunId, ToolCallId};
-use neuraxis::engine::SessionOverview;
 use neuraxis::ports::Session;
 use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
 use neuraxis_app::Scope;
 
-use super::{approvals, fork, introspection, questions, runs, sessions};
+use super::{approvals, fork, introspection, questions, runs, session_part, sessions};
 use crate::limits::ServerState;
 use crate::openapi::{DescribedRouter, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
@@ -100,7 +99,12 @@ fn of_sessions() -> DescribedRouter<ServerState> {
         "show_session",
         "Shows a session with its runs, messages, plan and usage.",
     )
-    .answers::<SessionOverview>("The session.")
+    .description(
+        "A long session is returned in pages, each with the next runs and the next messages, the oldest first. A run that \
+         summarizes the conversation while the pages are read replaces messages: begin again then.",
+    )
+    .query::<session_part::SessionQuery>()
+    .answers::<session_part::SessionPart>("The session.")
     .problems(&[&NO_SUCH_SESSION]);
     let rename = of_session(
         "rename_session",
@@ -116,7 +120,12 @@ fn of_sessions() -> DescribedRouter<ServerState> {
     DescribedRouter::new()
         .get("/api/v1/sessions", Scope::Read, sessions::list, list)
         .post("/api/v1/sessions", Scope::Turns, sessions::create, create)
-        .get("/api/v1/sessions/{id}", Scope::Read, sessions::show, show)
+        .get(
+            "/api/v1/sessions/{id}",
+            Scope::Read,
+            session_part::show,
+            show,
+        )
         .patch(
             "/api/v1/sessions/{id}",
             Scope::Turns,

@@ -1,4 +1,4 @@
-//! `/api/v1/sessions`: lists and searches sessions, shows one with its messages, creates, renames and deletes them.
+//! `/api/v1/sessions`: lists and searches sessions, creates, renames and deletes them.
 
 use axum::Json;
 use axum::body::Body;
@@ -7,7 +7,6 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::engine::SessionOverview;
 use neuraxis::ports::{
     MAX_TITLE_CHARS, Session, SessionCursor, SessionFilter, SessionOrder, SessionSummary,
     StoreError,
@@ -210,17 +209,6 @@ pub(crate) async fn create(
         Json(session),
     )
         .into_response())
-}
-
-/// `GET /api/v1/sessions/{id}`
-pub(crate) async fn show(
-    State(orchestrator): State<Orchestrator>,
-    caller: Caller,
-    id: Result<Path<String>, PathRejection>,
-) -> Result<Json<SessionOverview>, Problem> {
-    let id = session_id(id)?;
-    caller.session(&orchestrator, &id).await?;
-    Ok(Json(orchestrator.sessions().overview(&id).await?))
 }
 
 /// The body of a request to rename a session.

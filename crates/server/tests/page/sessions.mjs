@@ -1,7 +1,7 @@
 // The list of sessions: titles and the search.
 
 import assert from "node:assert/strict";
-import { PHONE, WIDE, focused, hold, listen, over, say, sees, tab } from "./world.mjs";
+import { PHONE, WIDE, focused, go, hold, listen, over, say, sees, tab } from "./world.mjs";
 
 const HOSTILE_TITLE = "<b>Trip</b> 🧭 & \u202eplan";
 const RIGHT_TO_LEFT = "رحلة إلى الجبال في الصيف مع العائلة والأصدقاء";
@@ -278,4 +278,16 @@ export async function lists_first_what_was_used_last(world) {
   await say(page, "plan it");
   await over(page, 2);
   await isFirst("The plan");
+}
+
+export async function reads_a_long_session_page_by_page(world) {
+  for (let at = 0; at < 4; at += 1) await world.api("/sessions/long/turns", { message: `finish ${at}` });
+  const page = await world.open({ token: false, hash: "#/stats" });
+  await page.route("**/api/v1/sessions/long", (route) => route.continue({ url: `${route.request().url()}?limit=3` }));
+  const later = [];
+  page.on("request", (request) => request.url().includes("/sessions/long?") && later.push(request.url()));
+  await go(page, "#/sessions/long");
+  await over(page, 4);
+  assert.equal(later.length, 1, "the second page is the last");
+  for (let at = 0; at < 4; at += 1) await sees(page, ".chat", `finish ${at}`);
 }

@@ -49,6 +49,7 @@ mod questions;
 mod real_model;
 #[cfg(unix)]
 mod reload;
+mod session_pages;
 mod start;
 #[cfg(unix)]
 mod stop;

@@ -96,6 +96,7 @@ scenarios! {
     fn a_session_gets_a_title_on_a_phone() = "renames_on_a_phone";
     fn a_search_finds_sessions_that_are_not_loaded_by_any_message() = "searches_all_sessions";
     fn a_search_is_followed_to_its_end_and_only_the_last_one_counts() = "follows_a_search_to_its_end";
+    fn a_long_session_is_shown_whole_although_it_comes_in_pages() = "reads_a_long_session_page_by_page";
     fn the_session_that_was_used_last_is_the_first_of_the_list() = "lists_first_what_was_used_last";
     fn a_session_deleted_elsewhere_is_not_created_again() = "does_not_begin_a_deleted_session_anew";
     fn a_user_with_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";
