@@ -1,8 +1,9 @@
 //! The notice about a run that waits. The protocol has no field for it, so the answer says it in a sentence.
 //!
-//! Nothing is decided here: decisions are made through the server's own API or its page. The command line is not
-//! mentioned, although it can decide too: it would resume the run with the command's configuration instead of the
-//! server's.
+//! Nothing is decided here: decisions are made through the server's own API or its page. The notice is read by people in
+//! a chat, who can use no address of that API: programs find the ids for it in `neuraxis` beside the answer. The command
+//! line is not mentioned, although it can decide too: it would resume the run with the command's configuration instead of
+//! the server's.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,7 +21,11 @@ const MAX_ARGUMENT_CHARS: usize = 500;
 /// The maximum length of the reason why a decision is needed, in characters.
 const MAX_REASON_CHARS: usize = 300;
 
-/// Returns what a run with these records waits for, where that is decided, and what then happens to the run.
+/// Tells people that nothing happened yet, and whom to ask.
+const WHO_DECIDES: &str = "Nothing of this runs until someone who may approve calls has decided, on the server's page or \
+     in another program. If you cannot decide, ask the operator of this service.";
+
+/// Returns what a run with these records waits for, who decides about it, and what then happens to the run.
 pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> String {
     let (run, session) = (result.run_id, &result.session_id);
     let mut lines: Vec<String> = result.pending.iter().map(of_call).collect();
@@ -29,9 +34,7 @@ pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> St
         .iter()
         .any(|call| call.kind == PendingKind::Approval);
     if has_question {
-        lines.push(format!(
-            "Decide on the server's page, or through its API at /api/v1/runs/{run}/approvals/CALL."
-        ));
+        lines.push(WHO_DECIDES.to_owned());
     }
     // The client no longer listens, so calls cannot be returned to it.
     lines.push(match has_tools_of_client(records) {

@@ -35,19 +35,23 @@ async fn asking() -> (InProcess, Arc<ScriptedTool>) {
     (InProcess::serve(orchestrator).await, tool)
 }
 
-/// Checks that a text says what waits and where to decide, and decides it using the accompanying data: the run resumes.
+/// Checks that a text says what waits and who decides, with no address that its reader cannot use, and decides it using
+/// the accompanying data: the run resumes.
 async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place: &Value) {
     let run = place["run_id"].as_str().unwrap();
     for part in [
         "refund {\"order\":17}",
         "approval",
         run,
-        &format!("/api/v1/runs/{run}/approvals"),
+        "Nothing of this runs until someone who may approve calls has decided",
+        "on the server's page",
+        "ask the operator",
         place["session_id"].as_str().unwrap(),
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     assert!(!text.contains("neuraxis approvals"), "{text}");
+    assert!(!text.contains("/api/"), "{text}");
     assert_eq!(place["status"], "waiting", "{place}");
     let waiting = &place["pending"][0];
     assert_eq!(
@@ -71,7 +75,7 @@ async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place:
 }
 
 #[tokio::test]
-async fn a_chat_waiting_for_approval_names_the_call_and_where_to_decide_it() {
+async fn a_chat_waiting_for_approval_names_the_call_and_who_decides_about_it() {
     let (server, tool) = asking().await;
     let body = json!({"messages": [user("Refund order 17.")]});
     let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
