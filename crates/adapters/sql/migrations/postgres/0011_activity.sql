@@ -5,8 +5,8 @@ UPDATE sessions SET last_active_at = (
     WHERE session = sessions.key AND started_at IS NOT NULL ORDER BY runs.key DESC LIMIT 1
 );
 
--- Finds the sessions that were used last. The second one replaces an index by creation time, by which only whoever reads all
--- sessions sorts.
+-- Finds the sessions that were used last. The second one replaces an index by creation time, which sorts no list of an owner's
+-- sessions any more.
 DROP INDEX sessions_by_owner;
 CREATE INDEX sessions_by_activity ON sessions (coalesce(last_active_at, created_at), id);
 CREATE INDEX sessions_by_owner_and_activity ON sessions (owner, coalesce(last_active_at, created_at), id);
