@@ -67,6 +67,10 @@ pub struct RunSpec {
     /// What governance decided. It has a separate record, directly after the first one.
     #[serde(skip)]
     pub decision: Option<Arc<Decision>>,
+    /// The end of the root agent's system prompt, if a client supplied it: what a data policy withholds of the prompt.
+    /// The rest is the deployment's own. Not stored.
+    #[serde(skip)]
+    pub client_instructions: Option<Arc<str>>,
     /// The hash of the policy that decided, if it is known without the decision. It is stored beside the spec.
     #[serde(skip)]
     pub(crate) policy_hash: Option<ContentHash>,
@@ -94,6 +98,7 @@ impl RunSpec {
             plan: None,
             trace: None,
             decision: None,
+            client_instructions: None,
             policy_hash: None,
         }
     }

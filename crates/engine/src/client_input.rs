@@ -232,6 +232,7 @@ impl ClientInput {
                 Some(own) => format!("{own}\n\n{instructions}").into(),
                 None => instructions.into(),
             });
+            spec.client_instructions = Some(instructions.into());
         }
         if !self.tools.is_empty() {
             let is_own = |tool: &&ToolSpec| !self.tools.iter().any(|it| it.name == tool.name);

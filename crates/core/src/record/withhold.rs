@@ -19,7 +19,7 @@ use crate::record::{
     ContextTrimmed, LimitReachedRecord, LlmFailed, MaxTurnsReached, PlanChanged, PromptInjected,
     PromptReason, Record, RecordBody, RunStarted, Summarized,
 };
-use crate::spec::RunSpec;
+use crate::spec::{AgentSpec, RunSpec};
 use call::{approval_decided, approval_requested, tool_call, tool_failed, tool_result, verdict};
 use content::{message, model_call};
 
@@ -170,7 +170,7 @@ fn run_started(started: &mut RunStarted, policy: DataPolicy) {
         run_id: _,
         session_id: _,
         messages,
-        root: _,
+        root,
         agents: _,
         agent_limits: _,
         client_tools: _,
@@ -181,15 +181,29 @@ fn run_started(started: &mut RunStarted, policy: DataPolicy) {
         plan: _,
         trace: _,
         decision: _,
+        client_instructions,
         policy_hash: _,
     } = Arc::make_mut(spec);
     for it in messages {
         *it = message(it, policy);
     }
+    if !policy.text
+        && let Some(given) = client_instructions.take()
+    {
+        hide_instructions(root, &given);
+    }
     // Those of earlier runs of the session, which may have had another policy.
     if !may_keep_sources(policy) {
         sources.clear();
     }
+}
+
+/// Hides what a client added to the instructions of its agent: it may say as much about a person as a message.
+fn hide_instructions(agent: &mut AgentSpec, given: &str) {
+    let prompt = agent.system_prompt.as_deref().unwrap_or_default();
+    // If anything follows the client's part, nothing says what that is, so the whole prompt is replaced.
+    let own = prompt.strip_suffix(given).unwrap_or_default();
+    agent.system_prompt = Some(format!("{own}{}", withheld_marker(given)).into());
 }
 
 /// Sources come from results of tools, and are listed with an answer.
@@ -386,7 +400,6 @@ mod tests {
     use crate::input::Stamp;
     use crate::profile::Profile;
     use crate::run::RunTree;
-    use crate::spec::AgentSpec;
     use crate::transcript::Transcript;
 
     fn record(body: RecordBody) -> Record {

@@ -16,7 +16,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::Tool;
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, history, request, run_to_end, session};
+use crate::support::{builder, history, policy, request, run_to_end, session};
 
 fn weather() -> ToolSpec {
     ToolSpec::new("weather".parse().unwrap(), "Tells the weather in a city.")
@@ -445,4 +445,29 @@ async fn a_repeated_request_must_have_the_same_client_input() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// A front end describes the page that its user sees.
+#[tokio::test]
+async fn client_instructions_reach_the_model_and_no_record_if_text_is_withheld() {
+    let model = Arc::new(ScriptedModel::new().then(reply::text("Yes.")));
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = of(&model)
+        .policy(policy("channels.chat.data = { text = false }\n"))
+        .store(store)
+        .build()
+        .unwrap();
+    let client_input = ClientInput::default().instructions("The customer is Ada Lovelace.");
+    let asked = request("Is she known?").with_client_input(client_input);
+    let result = orchestrator.handle(asked).await.unwrap();
+    let sent = texts(model.requests()[0].messages.messages());
+    assert!(
+        sent[0].ends_with("The customer is Ada Lovelace."),
+        "{sent:?}"
+    );
+    let records = orchestrator.sessions().records(result.run_id).await;
+    let stored: Vec<String> = records.unwrap().iter().map(|it| it.to_json()).collect();
+    let stored = stored.concat();
+    assert!(!stored.contains("Lovelace"), "{stored}");
+    assert!(stored.contains("[withheld: 29 bytes, sha256 "), "{stored}");
 }

@@ -78,6 +78,8 @@ fn at_work(mut spec: RunSpec) -> Script {
     };
     let parts = vec![Part::text(TEXT), Part::Media(picture)];
     spec.messages = vec![Arc::new(Message::User { parts })];
+    spec.root.system_prompt = Some(format!("Answer briefly.\n\n{TEXT}").into());
+    spec.client_instructions = Some(TEXT.into());
     let mut run = Script::start(spec);
     let mut reply = calls(
         TEXT,
@@ -364,6 +366,32 @@ fn every_record_type_with_content_is_withheld_from() {
             "tool_result",
             "verdict",
         ]
+    );
+}
+
+#[test]
+fn what_a_client_adds_to_the_instructions_is_withheld_and_the_rest_of_them_is_not() {
+    let policy = but_for(|policy| policy.text = false);
+    let stored_prompt = |prompt: &str| {
+        let mut spec = spec();
+        spec.root.system_prompt = Some(prompt.into());
+        spec.client_instructions = Some(TEXT.into());
+        let run = Script::start(spec);
+        let record = run.records[0].withheld(policy).unwrap();
+        let RecordBody::RunStarted(started) = record.body else {
+            panic!("it begins with another record");
+        };
+        started.spec.root.system_prompt.clone().unwrap()
+    };
+    let stored = stored_prompt(&format!("Answer briefly.\n\n{TEXT}"));
+    let begins = "Answer briefly.\n\n[withheld: 11 bytes, sha256 ";
+    assert!(stored.starts_with(begins), "{stored}");
+    assert!(!stored.contains(TEXT), "{stored}");
+    // A part of unknown origin follows.
+    let stored = stored_prompt(&format!("Answer briefly.\n\n{TEXT} And more."));
+    assert!(
+        stored.starts_with("[withheld: ") && !stored.contains("more"),
+        "{stored}"
     );
 }
 
