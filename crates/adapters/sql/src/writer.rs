@@ -27,10 +27,12 @@ use neuraxis_ports::{RunBounds, RunLease, StoreError};
 use sqlx::Error;
 use sqlx::error::DatabaseError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 pub(crate) use operation::{Beginning, Done, Operation};
 use outcomes::{Outcomes, lost, no_outcomes, outcome, set_outcomes};
 use run_state::RunState;
+use sessions::EMPTY_AGAIN;
 use transaction::Transaction;
 pub(crate) use upsert::{in_chunks, keys};
 
@@ -178,6 +180,8 @@ struct Task {
     repeats: bool,
     /// Whether the file may still hold pages freed by deletions that can be returned to the disk.
     has_free_pages: bool,
+    /// When the log of the file was last found in use, so that what deletions removed from the file may still be in it.
+    deleted_in_log: Option<Instant>,
     /// Copies what was committed.
     copier: Option<Copier>,
 }
@@ -201,6 +205,7 @@ impl Task {
             repeats: false,
             may_lack_room: true,
             has_free_pages: false,
+            deleted_in_log: None,
             copier,
         }
     }
@@ -211,7 +216,7 @@ impl Task {
             WriterKind::Removals => 1,
         };
         let mut batch = Vec::with_capacity(most);
-        while jobs.recv_many(&mut batch, most).await > 0 {
+        while self.receive(&mut jobs, &mut batch, most).await > 0 {
             // A caller that no longer waits has not been told that its job was done, so the job is skipped. Steps are
             // stored anyway: later ones of the run may follow.
             batch.retain(|job| matches!(job.work, Work::Commit(_)) || !job.reply.is_closed());
@@ -238,6 +243,24 @@ impl Task {
             }
         }
         self.close_link().await;
+    }
+
+    /// Waits for jobs, and returns how many there are; none if there will be no more. Meanwhile tries to remove what was
+    /// deleted from the log of the file.
+    async fn receive(
+        &mut self,
+        jobs: &mut mpsc::Receiver<Job>,
+        batch: &mut Vec<Job>,
+        most: usize,
+    ) -> usize {
+        while self.deleted_in_log.is_some() {
+            let received = timeout(EMPTY_AGAIN, jobs.recv_many(batch, most)).await;
+            if let Ok(count) = received {
+                return count;
+            }
+            self.empty_log_again().await;
+        }
+        jobs.recv_many(batch, most).await
     }
 
     async fn close_link(&mut self) {

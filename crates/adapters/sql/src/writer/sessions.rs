@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, Record, SessionId};
@@ -38,6 +38,9 @@ const FREED_AT_ONCE: usize = 1_000;
 
 /// How long to wait for readers of a file before its log is truncated: all writers wait as long.
 const READERS: Duration = Duration::from_millis(100);
+
+/// How long to wait before a log that readers used is truncated.
+pub(super) const EMPTY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Revokes a grant of a session, given by its number.
 const TAKE_BACK: &str =
@@ -196,7 +199,25 @@ impl Task {
         });
         if deleted && self.database.dialect == Dialect::Sqlite {
             self.free_pages(link).await;
-            self.empty_log(link).await;
+            self.empty_log(link, READERS).await;
+        } else if self
+            .deleted_in_log
+            .is_some_and(|last| last.elapsed() >= EMPTY_AGAIN)
+        {
+            // Jobs may be waiting.
+            self.empty_log(link, Duration::ZERO).await;
+        }
+    }
+
+    /// Truncates the log, if readers prevented that before. Without a connection there is nothing to do: the last one to
+    /// be closed removes the log.
+    pub(super) async fn empty_log_again(&mut self) {
+        match self.link.take() {
+            Some(mut link) => {
+                self.empty_log(&mut link, Duration::ZERO).await;
+                self.link = Some(link);
+            }
+            None => self.deleted_in_log = None,
         }
     }
 
@@ -208,7 +229,7 @@ impl Task {
         };
         self.free_pages(&mut link).await;
         if !self.has_free_pages {
-            self.empty_log(&mut link).await;
+            self.empty_log(&mut link, READERS).await;
         }
         self.link = Some(link);
     }
@@ -220,16 +241,20 @@ impl Task {
         self.has_free_pages = freed.len() == FREED_AT_ONCE;
     }
 
-    /// Writes the log back into the file and truncates the log, unless a reader still uses it.
-    async fn empty_log(&self, link: &mut Link) {
+    /// Writes the log back into the file and truncates the log, unless readers still use it after this time. Then
+    /// remembers that.
+    async fn empty_log(&mut self, link: &mut Link, readers: Duration) {
         let patience = self.database.patience();
         let emptied = async {
-            wait_for_locks(link, patience.min(READERS)).await?;
+            wait_for_locks(link, patience.min(readers)).await?;
             let emptied = link.rows("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await;
             wait_for_locks(link, patience).await?;
             emptied
         };
-        rows_or_none(emptied.await);
+        let rows = rows_or_none(emptied.await);
+        // The first column says whether something prevented it.
+        let is_empty = rows.first().is_some_and(|row| matches!(row.int(0), Ok(0)));
+        self.deleted_in_log = (!is_empty).then(Instant::now);
     }
 }
 
@@ -337,6 +362,8 @@ fn fitting(sizes: &[(i64, i64)], most: i64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use neuraxis_ports::RunBounds;
     use neuraxis_testkit::START;
 
@@ -345,21 +372,26 @@ mod tests {
     use crate::database::Database;
     use crate::writer::{Settings, WriterKind};
 
-    /// The connection broke after the commit.
-    #[tokio::test]
-    async fn a_repeated_attempt_succeeds_if_the_first_one_took_effect() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("sessions.db");
+    /// Returns a writer of a new file.
+    async fn task_in(folder: &Path) -> Task {
+        let file = folder.join("sessions.db");
         let config = SqlConfig::new(format!("sqlite://{}", file.display()));
         let database = Database::open(&config).await.unwrap();
-        let mut link = database.writer().await.unwrap();
         let settings = Settings {
             holder: "me".to_owned(),
             lease: Duration::from_secs(30),
             bounds: RunBounds::default(),
             kind: WriterKind::Commits,
         };
-        let mut task = Task::new(Arc::new(database), Arc::default(), settings, None);
+        Task::new(Arc::new(database), Arc::default(), settings, None)
+    }
+
+    /// The connection broke after the commit.
+    #[tokio::test]
+    async fn a_repeated_attempt_succeeds_if_the_first_one_took_effect() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut task = task_in(folder.path()).await;
+        let mut link = task.database.writer().await.unwrap();
         let session = Session::new("main".parse().unwrap(), START);
         let other = session.clone().owned_by("ann");
         assert!(task.create(&mut link, &session).await.is_ok());
@@ -371,5 +403,30 @@ mod tests {
         assert!(task.delete(&mut link, &session.id, None).await.is_ok());
         task.repeats = false;
         assert!(task.delete(&mut link, &session.id, None).await.is_err());
+    }
+
+    /// A copy of the file is being read while a session is deleted.
+    #[tokio::test]
+    async fn what_was_deleted_leaves_the_log_once_no_reader_uses_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut task = task_in(folder.path()).await;
+        let session = Session::new("zoltan-quux".parse().unwrap(), START);
+        let create = [Work::Operation(Operation::Create(session.clone()))];
+        assert!(task.write(&create).await.iter().all(Result::is_ok));
+        let mut reader = task.database.reader().await.unwrap();
+        reader.run("BEGIN", &[]).await.unwrap();
+        let sql = "SELECT count(*) FROM sessions";
+        reader.row(sql, &[]).await.unwrap();
+        let delete = [Work::Operation(Operation::Delete(session.id, None))];
+        assert!(task.write(&delete).await.iter().all(Result::is_ok));
+        let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        let has_it = |bytes: &[u8]| bytes.windows(11).any(|it| it == b"zoltan-quux");
+        assert!(task.deleted_in_log.is_some() && has_it(&read("sessions.db-wal")));
+        task.empty_log_again().await;
+        assert!(task.deleted_in_log.is_some());
+        reader.run("COMMIT", &[]).await.unwrap();
+        task.empty_log_again().await;
+        assert!(task.deleted_in_log.is_none() && read("sessions.db-wal").is_empty());
+        assert!(!has_it(&read("sessions.db")));
     }
 }
