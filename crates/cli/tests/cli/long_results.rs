@@ -112,6 +112,14 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_deleted_with_its_session()
         "{unknown}"
     );
     assert!(unknown.contains("runs output"), "{unknown}");
+    let exported = machine.run(["sessions", "export", "long"]);
+    assert!(
+        exported
+            .stderr
+            .contains("does not hold all of 1 long result of tools"),
+        "{}",
+        exported.stderr
+    );
     // It is deleted with the session.
     machine
         .run(["sessions", "delete", "long", "--yes"])

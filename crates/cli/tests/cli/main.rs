@@ -47,6 +47,7 @@ mod no_answer;
 mod no_sandbox;
 #[cfg(unix)]
 mod odd_machines;
+mod owners;
 #[cfg(unix)]
 mod person;
 mod piped;

@@ -18,6 +18,9 @@ pub struct Exported {
     pub head: ChainHead,
     /// The run that has not ended. The archive holds its records so far.
     pub unfinished: Option<RunId>,
+    /// The number of long results of tools of which the archive holds only what models read. They are
+    /// [stored whole](Sessions::outputs) beside the records.
+    pub shortened: u64,
 }
 
 /// Why a session could not be written.
@@ -61,7 +64,7 @@ impl Sessions {
         // Records after the verified ones were stored in the meantime.
         let mut is_verified = head == verified;
         write_line(out, &beginning(&session, head.hash))?;
-        let mut written = 0;
+        let (mut written, mut shortened) = (0, 0_u64);
         for run in &runs {
             let records = self.store.records(run.run_id, Seq(0)).await?;
             for record in &records {
@@ -71,6 +74,8 @@ impl Sessions {
                 write_record(out, &text, head.hash)?;
             }
             written += u64::from(!records.is_empty());
+            let outputs = self.store.outputs(run.run_id).await?.len();
+            shortened = shortened.saturating_add(u64::try_from(outputs).unwrap_or(u64::MAX));
         }
         if !is_verified {
             let why = format!("the records of session {id} differ from those that were stored");
@@ -86,6 +91,7 @@ impl Sessions {
         Ok(Exported {
             head,
             unfinished: unfinished.map(|run| run.run_id),
+            shortened,
         })
     }
 }

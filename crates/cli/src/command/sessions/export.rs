@@ -29,7 +29,7 @@ Examples:
 ///
 /// One line describes the session, one line stands for each record, and one ends the session. Each contains the state
 /// of the hash chain, so that `neuraxis sessions import` detects changes. `neuraxis help sessions` describes every
-/// line.
+/// line. Long results of tools are in it only as models read them: `neuraxis runs output` prints them whole.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Export {
@@ -144,12 +144,25 @@ impl ExportTarget<'_> {
 #[derive(Debug, Default)]
 struct ExportCount {
     count: u64,
+    /// The number of long results of tools that are not written whole.
+    shortened: u64,
     /// The number of sessions left out because they are damaged.
     damaged: u64,
 }
 
 impl ExportCount {
+    fn add(&mut self, exported: Exported) {
+        self.count += 1;
+        self.shortened = self.shortened.saturating_add(exported.shortened);
+    }
+
     fn report(&self) -> Result<(), CommandError> {
+        if self.shortened > 0 {
+            let results = counted(self.shortened, "long result");
+            progress::warn(&format!(
+                "the file does not hold all of {results} of tools: `neuraxis runs output RUN` lists and prints them"
+            ));
+        }
         match (self.count, self.damaged) {
             (0, 0) => Err(CommandError::failed(anyhow!("there are no sessions"))),
             (1, 0) => Ok(()),
@@ -183,8 +196,9 @@ async fn write(
     let mut written = ExportCount::default();
     for session in named {
         let exported = sessions.export(session, out).await;
-        warn_unfinished(exported.map_err(|error| target.refused(error))?);
-        written.count += 1;
+        let exported = exported.map_err(|error| target.refused(error))?;
+        warn_unfinished(exported);
+        written.add(exported);
     }
     if !named.is_empty() {
         return Ok(written);
@@ -193,8 +207,8 @@ async fn write(
     while let Some(session) = each.next().await? {
         // Buffered until it is complete, so that a session deleted meanwhile is left out.
         let mut text = Vec::new();
-        match sessions.export(&session.id, &mut text).await {
-            Ok(exported) => warn_unfinished(exported),
+        let exported = match sessions.export(&session.id, &mut text).await {
+            Ok(exported) => exported,
             Err(ExportError::Store(StoreError::NoSuchSession(_))) => continue,
             // A damaged session does not prevent a backup of the others.
             Err(ExportError::Store(StoreError::Damaged(why))) => {
@@ -206,9 +220,10 @@ async fn write(
                 continue;
             }
             Err(error) => return Err(target.refused(error)),
-        }
+        };
+        warn_unfinished(exported);
         out.write_all(&text).map_err(|error| target.failed(error))?;
-        written.count += 1;
+        written.add(exported);
     }
     Ok(written)
 }
