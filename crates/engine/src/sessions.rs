@@ -248,6 +248,18 @@ impl Sessions {
         self.store.idle(before, most).await
     }
 
+    /// Returns the runs that have not ended, that no process drives, and in which nothing has happened since a time, the
+    /// oldest first. Their sessions are neither [idle](Self::idle) nor [pruned](Self::prune).
+    ///
+    /// # Errors
+    ///
+    /// Only errors of the store itself.
+    pub async fn unfinished_since(&self, before: Timestamp) -> Result<Vec<RunSummary>, StoreError> {
+        let mut runs = self.store.unfinished().await?;
+        runs.retain(|run| run.last_at.is_some_and(|last| last < before));
+        Ok(runs)
+    }
+
     /// Returns the time by the store's clock, if that is not the clock of this machine, which may be wrong.
     ///
     /// # Errors

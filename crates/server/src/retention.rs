@@ -4,8 +4,10 @@
 //! If there are several servers, each does this: the slower one finds nothing, or writes the same file again.
 
 mod archive;
+mod budgets;
 mod clock;
 mod deleted;
+mod unfinished;
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -17,7 +19,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use neuraxis::brainstem::BudgetConfig;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{ExportError, Sessions, SystemClock};
@@ -28,13 +29,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use archive::Part;
+use budgets::warn_of_refunds;
 use clock::{AgeClock, ClockCheck, Reading};
+use unfinished::UnfinishedRuns;
 
 /// How often to check for old sessions, which are usually days old.
 const EVERY: Duration = Duration::from_secs(3_600);
-
-/// The period that daily budgets cover.
-const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// How many sessions are archived and deleted between two queries for more.
 const PAGE: usize = 100;
@@ -76,12 +76,7 @@ impl Retention {
     /// Starts the task, if the configuration says how long sessions are kept. Needs a tokio runtime.
     pub(crate) fn start(sessions: Sessions, config: &StoreConfig, policy: &Policy) -> Option<Self> {
         let keep = config.keep?;
-        if refunds_daily_budgets(keep, policy) {
-            tracing::warn!(
-                "[store] keep is shorter than a day, but plans have a daily budget: deleting expired sessions gives \
-                 back what their runs used"
-            );
-        }
+        warn_of_refunds(keep, policy);
         let archive = config.archive.clone();
         Some(Self(tokio::spawn(async move {
             if let Some(folder) = &archive {
@@ -90,10 +85,18 @@ impl Retention {
             let mut ticks = interval(EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut clock = AgeClock::default();
+            let mut unfinished = UnfinishedRuns::default();
             loop {
                 ticks.tick().await;
                 let terms = (keep, archive.as_deref());
-                let checked = check(&sessions, terms, SystemClock.now(), &mut clock).await;
+                let now = SystemClock.now();
+                let mut checked = check(&sessions, terms, now, &mut clock).await.map(drop);
+                if checked.is_ok() {
+                    checked = unfinished
+                        .check(&sessions, keep, now)
+                        .await
+                        .map_err(RetireError::from);
+                }
                 if let Err(error) = checked {
                     tracing::warn!(error = %with_causes(&error), "deleting expired sessions failed; trying again \
                                                                   later");
@@ -107,12 +110,6 @@ impl Drop for Retention {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// Returns whether sessions can be deleted before the end of the day whose budget their runs used.
-fn refunds_daily_budgets(keep: Duration, policy: &Policy) -> bool {
-    let mut plans = policy.config().plans.values();
-    keep < DAY && plans.any(|plan| plan.day != BudgetConfig::default())
 }
 
 /// Deletes the sessions that have been inactive for this long, given this machine's current time. Returns how many.
@@ -305,24 +302,10 @@ mod tests {
 
     use neuraxis::memory::MemoryStore;
     use neuraxis::ports::{RunLog as _, Session, SessionIndex as _};
-    use neuraxis::{Orchestrator, PolicyConfig, Role, offline::OfflineModel};
+    use neuraxis::{Orchestrator, Role, offline::OfflineModel};
     use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
     use super::*;
-
-    #[test]
-    fn retention_of_less_than_a_day_refunds_daily_budgets() {
-        let policy = |plan: &str| {
-            let config = PolicyConfig::from_toml(&format!("[plans.small]\n{plan}\n"));
-            Policy::layered(config.unwrap()).unwrap()
-        };
-        let of_day = policy("day = { max_tokens = 100 }");
-        let of_session = policy("session = { max_tokens = 100 }");
-        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
-        assert!(refunds_daily_budgets(hours(23), &of_day));
-        assert!(!refunds_daily_budgets(hours(24), &of_day));
-        assert!(!refunds_daily_budgets(hours(23), &of_session));
-    }
 
     #[tokio::test]
     async fn an_old_session_is_archived_before_deletion_and_remains_if_archiving_fails() {
