@@ -227,6 +227,13 @@ fn the_approval_key_belongs_to_the_user_of_the_container() {
     assert!(guide.contains(&format!("`chown {user} approval.key`")));
 }
 
+/// A dump holds what was said, and the keys of providers.
+#[test]
+fn the_unit_disables_core_dumps() {
+    let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
+    assert!(unit.contains("\nLimitCORE=0\n"), "{unit}");
+}
+
 /// For a user that exists only while the unit runs, no file can be created beforehand.
 #[test]
 fn the_unit_gets_the_approval_key_from_systemd_and_does_not_restart_on_exit_code_2() {
