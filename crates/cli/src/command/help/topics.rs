@@ -39,7 +39,7 @@ macro_rules! page {
 }
 
 /// The listed documents.
-pub(super) static TOPICS: [Topic; 28] = [
+pub(super) static TOPICS: [Topic; 29] = [
     topic!(
         "models",
         "choosing models, and fixing those that do not answer",
@@ -79,6 +79,11 @@ pub(super) static TOPICS: [Topic; 28] = [
         "security",
         "which attacks are defended against, and how",
         "security.md"
+    ),
+    topic!(
+        "privacy",
+        "where personal data is, and how to export and erase it",
+        "privacy.md"
     ),
     topic!(
         "agents",
