@@ -31,7 +31,7 @@ pub use operation::{
 };
 pub use origins::{Origins, SourceLine};
 pub use rule::{ExampleConfig, RuleConfig};
-pub(crate) use section::{Layered, PartialLimits};
+pub(crate) use section::{Layered, PartialLimits, besides_limits};
 
 use crate::error::PolicyError;
 use section::section;

@@ -7,11 +7,11 @@ mod role;
 mod tools;
 
 use neuraxis_core::{
-    AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName, SpentBudget,
+    AgentName, BudgetScope, Channel, Decision, Limits, Mode, Opening, PlanName, Spent, SpentBudget,
 };
 
 use crate::agents::begins;
-use crate::budget::{self, Budget, Spent};
+use crate::budget;
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Refusal, Request};
@@ -190,11 +190,11 @@ fn limits_of_plan<'a>(
             left.exhausted()
                 .map(|measure| budget::spent(scope, measure))
         });
-        if left != Budget::default() {
+        if left != Limits::NONE {
             sources.push(Source {
                 kind,
                 name: name.as_str(),
-                limits: left.as_limits(),
+                limits: left.into(),
             });
         }
     }

@@ -82,7 +82,6 @@ mod rules;
 mod trust;
 
 pub use agents::AgentDefinition;
-pub use budget::Spent;
 pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
     AgentConfig, AnswerConfig, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify,

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use neuraxis_core::{
-    AgentName, Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Role,
+    AgentName, Channel, ContentHash, Decision, JsonText, Limits, Mode, Opening, PlanName, Role,
 };
 
 use crate::agents::ProgramAgent;
-use crate::budget::Budget;
 use crate::config::{
     AgentConfig, Layered, ModeConfig, PartialLimits, PolicyConfig, strictest_first,
 };
@@ -20,7 +19,7 @@ use crate::price_list::PriceList;
 use crate::prices::Prices;
 use crate::rules::{
     AgentRules, ChannelRules, KnownNames, ModeRules, RuleFunctions, RuleSet, ToolPatterns,
-    check_limits, check_rule, check_shadows,
+    check_budget, check_limits, check_rule, check_shadows,
 };
 use crate::trust::Trust;
 
@@ -59,8 +58,10 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanRules {
     pub(crate) limits: PartialLimits,
-    pub(crate) session: Budget,
-    pub(crate) day: Budget,
+    /// What all runs of a session together may use.
+    pub(crate) session: Limits,
+    /// What all runs of an owner on one day together may use.
+    pub(crate) day: Limits,
 }
 
 impl Policy {
@@ -315,8 +316,8 @@ fn check_plans(config: &PolicyConfig) -> Result<BTreeMap<PlanName, PlanRules>, P
         let at = format!("plans.{name}");
         let rules = PlanRules {
             limits: check_limits(&at, plan.limits())?,
-            session: Budget::check(&format!("{at}.session"), &plan.session)?,
-            day: Budget::check(&format!("{at}.day"), &plan.day)?,
+            session: check_budget(&format!("{at}.session"), &plan.session)?,
+            day: check_budget(&format!("{at}.day"), &plan.day)?,
         };
         Ok((name.clone(), rules))
     });

@@ -1,10 +1,9 @@
 //! What governance is asked about: a request, and a call.
 
 use neuraxis_core::{
-    AgentName, Channel, Decision, Grants, JsonText, Mode, PlanName, Role, Taint, ToolSpec,
+    AgentName, Channel, Decision, Grants, JsonText, Mode, PlanName, Role, Spent, Taint, ToolSpec,
 };
 
-use crate::budget::Spent;
 use crate::names::{Listed, choices};
 
 /// A request to decide about.

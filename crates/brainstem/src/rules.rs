@@ -32,7 +32,7 @@ pub(crate) use facts::{COMMANDS, Facts, GLOBS, PATCHES, PATHS};
 pub(crate) use function::RuleFunctions;
 pub use function::{RuleCall, RuleFunction};
 pub(crate) use host::HostPattern;
-pub(crate) use limits::{check as check_limits, is_zero, no_zero};
+pub(crate) use limits::{check as check_limits, check_budget, no_zero};
 pub(crate) use mode::{ModeRules, RoleRule, ToolAnswers};
 pub(crate) use path::PathTarget;
 pub(crate) use patterns::ToolPatterns;

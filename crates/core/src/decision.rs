@@ -11,8 +11,8 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 pub use parts::{
-    ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
-    Escalation, Routing, SelfCheck, SpentBudget,
+    ApprovalPolicy, BudgetScope, Clarification, Complexity, ComplexityFeature, Escalation, Routing,
+    SelfCheck, SpentBudget,
 };
 pub use read::{Checked, TakesOver};
 pub use remembered::{Access, Grant, GrantScope, Grants};

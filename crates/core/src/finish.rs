@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::citations::Source;
-use crate::decision::BudgetMeasure;
 use crate::ids::AgentId;
 use crate::json::is_default;
+use crate::limits::BudgetMeasure;
 use crate::record::LimitKind;
 use crate::usage::RunUsage;
 

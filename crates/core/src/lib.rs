@@ -96,9 +96,9 @@ pub use bounded_schema::{UnboundedSchema, bounded_schema};
 pub use citations::{Citations, Cited, Source, cite};
 pub use clip::clip;
 pub use decision::{
-    Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,
-    Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Grants, Remember,
-    Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
+    Access, ApprovalPolicy, AskCause, BudgetScope, Checked, Clarification, Complexity,
+    ComplexityFeature, Decision, Escalation, Grant, GrantScope, Grants, Remember, Routing, RuleRef,
+    SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
 pub use duration::{text as duration_text, whole_millis};
 pub use effect::{
@@ -120,7 +120,7 @@ pub use input::{
 };
 pub use json::{ContentHash, JsonText, laid_out_json, without_fence};
 pub use letters::{escaped, is_invisible, is_mark, is_overlay};
-pub use limits::{AgentLimits, Limits, MicroUsd};
+pub use limits::{AgentLimits, BudgetMeasure, Limits, MicroUsd, Spent};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{
     LogEnd, closing_records, continued_history, forked_history, last_turn, root_records,

@@ -1,10 +1,35 @@
 //! Limits on a run: turns, calls, tokens, money and time. A run that reaches a limit still ends with an answer.
+//!
+//! What several runs can use up together is a [`BudgetMeasure`]; [`Limits`] and [`Spent`] have an amount for each. A run
+//! that reached a limit reports a [`BudgetKind`](crate::BudgetKind), which has more cases: a run may end because of
+//! repeated calls, but no session and no day has a budget of them. The two are separate types so that such a budget can
+//! be neither configured nor recorded.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
+
+/// What a budget counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetMeasure {
+    /// Tokens of model calls.
+    Tokens,
+    /// Money.
+    Cost,
+    /// Active time.
+    Time,
+    /// Tool calls.
+    ToolCalls,
+}
+
+impl BudgetMeasure {
+    /// All measures. If several are used up, the first of them is reported.
+    pub const ALL: [Self; 4] = [Self::Tokens, Self::Cost, Self::Time, Self::ToolCalls];
+}
 
 /// A millionth of a US dollar.
 #[derive(
@@ -20,6 +45,29 @@ impl MicroUsd {
     pub fn dollars(self) -> String {
         format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
     }
+}
+
+/// What one or more runs used, in all measures that budgets limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// Tokens of all model calls.
+    pub tokens: u64,
+    /// Money.
+    pub cost: MicroUsd,
+    /// Active time; waiting for a user does not count.
+    pub time: Duration,
+    /// Tool calls, including those of sub-agents.
+    pub tool_calls: u32,
+}
+
+impl Spent {
+    /// No usage: zero in every measure.
+    pub const NONE: Self = Self {
+        tokens: 0,
+        cost: MicroUsd(0),
+        time: Duration::ZERO,
+        tool_calls: 0,
+    };
 }
 
 /// What an agent may use. `None` means that the agent has no such limit of its own.
@@ -104,6 +152,82 @@ impl Limits {
         }
     }
 
+    /// Returns the limit on a measure: in tokens, millionths of a US dollar, whole milliseconds, or calls.
+    #[must_use]
+    pub fn most(&self, measure: BudgetMeasure) -> Option<u64> {
+        match measure {
+            BudgetMeasure::Tokens => self.max_tokens,
+            BudgetMeasure::Cost => self.max_cost.map(|most| most.0),
+            BudgetMeasure::Time => self.deadline.map(duration::whole_millis),
+            BudgetMeasure::ToolCalls => self.max_tool_calls.map(u64::from),
+        }
+    }
+
+    /// Returns the first measure of which nothing may be used.
+    #[must_use]
+    pub fn exhausted(&self) -> Option<BudgetMeasure> {
+        let mut measures = BudgetMeasure::ALL.into_iter();
+        measures.find(|measure| self.most(*measure) == Some(0))
+    }
+
+    /// Returns what these limits leave after this usage, at least zero. Turns and the times of tool calls stay: no
+    /// budget measures them.
+    #[must_use]
+    pub fn left(self, spent: Spent) -> Self {
+        self.changed_by(
+            spent,
+            u64::saturating_sub,
+            u32::saturating_sub,
+            Duration::saturating_sub,
+        )
+    }
+
+    /// Returns limits that are higher by this usage: the reverse of [`left`](Self::left).
+    #[must_use]
+    pub fn raised_by(self, spent: Spent) -> Self {
+        self.changed_by(
+            spent,
+            u64::saturating_add,
+            u32::saturating_add,
+            Duration::saturating_add,
+        )
+    }
+
+    /// Changes each limit on a measure by what was used of it. Usage and limits are destructured in full, so that a new
+    /// limit does not compile until somebody decides whether it is used up.
+    fn changed_by(
+        self,
+        spent: Spent,
+        amount: fn(u64, u64) -> u64,
+        count: fn(u32, u32) -> u32,
+        time: fn(Duration, Duration) -> Duration,
+    ) -> Self {
+        let Spent {
+            tokens,
+            cost,
+            time: worked,
+            tool_calls,
+        } = spent;
+        let Self {
+            max_turns,
+            max_tool_calls,
+            max_tokens,
+            max_cost,
+            deadline,
+            tool_timeout,
+            max_tool_timeout,
+        } = self;
+        Self {
+            max_turns,
+            max_tool_calls: max_tool_calls.map(|most| count(most, tool_calls)),
+            max_tokens: max_tokens.map(|most| amount(most, tokens)),
+            max_cost: max_cost.map(|most| MicroUsd(amount(most.0, cost.0))),
+            deadline: deadline.map(|most| time(most, worked)),
+            tool_timeout,
+            max_tool_timeout,
+        }
+    }
+
     /// Returns the time limit of a call, given the tool's own limit if it sets one.
     #[must_use]
     pub fn time_of_call(&self, of_tool: Option<Duration>) -> Duration {
@@ -183,6 +307,80 @@ mod tests {
         assert_eq!(bound.time_of_call(Some(minute)), second);
         let both = bound.tightest(Limits::NONE);
         assert_eq!(both.max_tool_timeout, Some(second));
+    }
+
+    #[test]
+    fn every_measure_is_listed_in_its_order_and_can_be_limited() {
+        let unknown = serde_json::from_str::<BudgetMeasure>("\"other\"").unwrap_err();
+        let name = |measure| serde_json::to_string(&measure).unwrap().replace('"', "`");
+        let listed = BudgetMeasure::ALL.map(name).join(", ");
+        let expected = format!("unknown variant `other`, expected one of {listed} at ");
+        assert!(unknown.to_string().starts_with(&expected), "{unknown}");
+        assert!(BudgetMeasure::ALL.is_sorted());
+        for measure in BudgetMeasure::ALL {
+            assert_eq!(limited().most(measure), Some(10), "{measure:?}");
+            assert_eq!(Limits::NONE.most(measure), None, "{measure:?}");
+        }
+    }
+
+    /// Limits of 10 in the unit of each measure.
+    fn limited() -> Limits {
+        Limits {
+            max_tool_calls: Some(10),
+            max_tokens: Some(10),
+            max_cost: Some(MicroUsd(10)),
+            deadline: Some(Duration::from_millis(10)),
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn usage_lowers_the_limit_on_every_measure_down_to_zero_and_no_other() {
+        let spent = Spent {
+            tokens: 3,
+            cost: MicroUsd(3),
+            time: Duration::from_millis(3),
+            tool_calls: 3,
+        };
+        let left = limited().left(spent);
+        let more = Spent {
+            tokens: u64::MAX,
+            cost: MicroUsd(u64::MAX),
+            time: Duration::MAX,
+            tool_calls: u32::MAX,
+        };
+        for measure in BudgetMeasure::ALL {
+            assert_eq!(left.most(measure), Some(7), "{measure:?}");
+            assert_eq!(limited().left(more).most(measure), Some(0), "{measure:?}");
+        }
+        assert_eq!(left.raised_by(spent), limited());
+        assert_eq!(
+            limited().raised_by(more).most(BudgetMeasure::Tokens),
+            Some(u64::MAX)
+        );
+        let unlimited = Limits::default();
+        assert_eq!(unlimited.left(more), unlimited);
+        assert_eq!(unlimited.raised_by(more), unlimited);
+    }
+
+    #[test]
+    fn the_first_measure_with_nothing_left_is_reported() {
+        assert_eq!(Limits::NONE.exhausted(), None);
+        assert_eq!(limited().exhausted(), None);
+        let calls = limited().left(Spent {
+            tool_calls: 11,
+            ..Spent::NONE
+        });
+        assert_eq!(calls.exhausted(), Some(BudgetMeasure::ToolCalls));
+        let both = calls.left(Spent {
+            time: Duration::from_micros(9_500),
+            ..Spent::NONE
+        });
+        assert_eq!(
+            both.exhausted(),
+            Some(BudgetMeasure::Time),
+            "half a millisecond is none"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::duration;
 use crate::ids::ToolName;
 use crate::json::is_default;
-use crate::limits::MicroUsd;
+use crate::limits::{MicroUsd, Spent};
 use crate::record::{Record, RecordBody, ToolResult, ToolStatus};
 use crate::spec::RunSpec;
 use crate::usage::{CountLabel, RunUsage, Usage};
@@ -133,6 +133,17 @@ impl SessionMetrics {
     #[must_use]
     pub const fn counted_tool_calls(&self) -> u64 {
         self.tool_calls.saturating_sub(self.uncounted_tool_calls)
+    }
+
+    /// Returns the usage in everything that budgets limit.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        Spent {
+            tokens: self.usage.total.all_tokens(),
+            cost: self.cost,
+            time: self.worked,
+            tool_calls: u32::try_from(self.counted_tool_calls()).unwrap_or(u32::MAX),
+        }
     }
 
     fn pay(&mut self, cost: Cost) {

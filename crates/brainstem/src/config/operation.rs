@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{MicroUsd, ToolClass};
+use neuraxis_core::{BudgetMeasure, Limits, MicroUsd, ToolClass};
 use serde::{Deserialize, Serialize};
 
 use super::section::{section, section_with_limits};
@@ -31,6 +31,35 @@ section! {
         pub max_time: Option<Duration>,
         /// Tool calls, including those of sub-agents.
         pub max_tool_calls: Option<u32>,
+    }
+}
+
+impl BudgetConfig {
+    /// Returns the budget as the limits of one run that may use all of it. What budgets do not measure is not limited.
+    pub(crate) fn limits(&self) -> Limits {
+        let &Self {
+            max_tokens,
+            max_cost_micro_usd: max_cost,
+            max_time: deadline,
+            max_tool_calls,
+        } = self;
+        Limits {
+            max_tokens,
+            max_cost,
+            deadline,
+            max_tool_calls,
+            ..Limits::NONE
+        }
+    }
+
+    /// Returns the key that limits a measure, and the smallest value that it may have.
+    pub(crate) const fn key(measure: BudgetMeasure) -> (&'static str, &'static str) {
+        match measure {
+            BudgetMeasure::Tokens => ("max_tokens", "1"),
+            BudgetMeasure::Cost => ("max_cost_micro_usd", "1"),
+            BudgetMeasure::Time => ("max_time", "1ms"),
+            BudgetMeasure::ToolCalls => ("max_tool_calls", "1"),
+        }
     }
 }
 
@@ -92,5 +121,24 @@ section! {
         pub completion: Option<f64>,
         /// Reply tokens that are reasoning. Defaults to `completion`.
         pub reasoning: Option<f64>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_measure_limits_that_measure_and_no_other() {
+        for measure in BudgetMeasure::ALL {
+            let (key, least) = BudgetConfig::key(measure);
+            let quote = if least.ends_with("ms") { "'" } else { "" };
+            let text = format!("{key} = {quote}{least}{quote}");
+            let limits = toml::from_str::<BudgetConfig>(&text).unwrap().limits();
+            for other in BudgetMeasure::ALL {
+                let expected = (other == measure).then_some(1);
+                assert_eq!(limits.most(other), expected, "{text}: {other:?}");
+            }
+        }
     }
 }

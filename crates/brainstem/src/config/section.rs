@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use neuraxis_core::MicroUsd;
+use neuraxis_core::{Limits, MicroUsd};
 
 /// A part of the configuration that can be laid over another.
 pub(crate) trait Layered: Sized {
@@ -63,6 +63,48 @@ pub(crate) struct PartialLimits {
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) max_agents: Option<u32>,
     pub(crate) max_agent_depth: Option<u32>,
+}
+
+impl PartialLimits {
+    /// Returns the limits of an agent if nothing else sets any: the loop's defaults where these set none. A configured
+    /// time limit of a call applies to every tool, the default only to tools that set none.
+    pub(crate) fn completed(self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            max_turns: self.max_turns.or(default.max_turns),
+            max_tool_calls: self.max_tool_calls,
+            max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
+            deadline: self.deadline,
+            tool_timeout: self.tool_timeout.unwrap_or(default.tool_timeout),
+            max_tool_timeout: self.tool_timeout,
+        }
+    }
+}
+
+impl From<Limits> for PartialLimits {
+    /// Takes what limits every run; the time limit of tools that set none is a default and limits nothing.
+    fn from(limits: Limits) -> Self {
+        let Limits {
+            max_turns,
+            max_tool_calls,
+            max_tokens,
+            max_cost,
+            deadline,
+            tool_timeout: _,
+            max_tool_timeout,
+        } = limits;
+        Self {
+            max_turns,
+            max_tool_calls,
+            max_tokens,
+            max_cost,
+            deadline,
+            tool_timeout: max_tool_timeout,
+            max_agents: None,
+            max_agent_depth: None,
+        }
+    }
 }
 
 /// Defines a section: every field is [`Layered`] and optional, and is not serialized if unset.
@@ -152,6 +194,24 @@ macro_rules! section_with_limits {
     };
 }
 
+/// The pattern of a section that may set limits, with its keys other than limits: a section is destructured in full, so
+/// that no key is forgotten, but its limits are checked by other code, which destructures them in [`PartialLimits`].
+macro_rules! besides_limits {
+    ($name:ident { $($field:ident $(: $ignored:tt)?),* $(,)? }) => {
+        $name {
+            max_turns: _,
+            max_tool_calls: _,
+            max_tokens: _,
+            max_cost_micro_usd: _,
+            deadline: _,
+            tool_timeout: _,
+            max_agents: _,
+            max_agent_depth: _,
+            $($field $(: $ignored)?,)*
+        }
+    };
+}
+
 /// Reads a setting that is either one word or a table with one key. (The code that serde derives takes the first key of
 /// a table and does not notice further keys.)
 macro_rules! word_or_table {
@@ -203,4 +263,5 @@ macro_rules! word_or_table {
     };
 }
 
+pub(crate) use besides_limits;
 pub(super) use {section, section_with_limits, word_or_table};

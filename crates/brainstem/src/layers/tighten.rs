@@ -5,12 +5,12 @@ mod agent;
 mod channel;
 mod faults;
 
-use neuraxis_core::{AgentLimits, Limits, Remember};
+use neuraxis_core::{AgentLimits, BudgetMeasure, Limits, Remember};
 
 use super::LayerKind;
 use crate::config::{
     BudgetConfig, HealthConfig, ModeConfig, PartialLimits, Permission, PlanConfig, PolicyConfig,
-    RuleConfig, TaintConfig, ToolAnswersConfig,
+    RuleConfig, TaintConfig, ToolAnswersConfig, besides_limits,
 };
 use crate::error::PolicyError;
 use crate::policy::Policy;
@@ -135,15 +135,7 @@ fn check_agent_limits(faults: &Faults, at: &str, given: PartialLimits, base: Par
 }
 
 fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) {
-    let ModeConfig {
-        max_turns: _,
-        max_tool_calls: _,
-        max_tokens: _,
-        max_cost_micro_usd: _,
-        deadline: _,
-        tool_timeout: _,
-        max_agents: _,
-        max_agent_depth: _,
+    let besides_limits!(ModeConfig {
         roles,
         temperature,
         max_output_tokens,
@@ -152,7 +144,7 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         remember,
         approval_expires,
         tool_retries,
-    } = given;
+    }) = given;
     check_limits(faults, at, given.limits(), base.limits());
     faults.fewer_roles(at, roles.as_ref(), base.roles.as_ref());
     faults.at_most(at, "temperature", *temperature, base.temperature);
@@ -218,18 +210,7 @@ fn stricter(faults: &Faults, at: &str, given: Option<Permission>, base: Permissi
 }
 
 fn check_plan(faults: &Faults, at: &str, given: &PlanConfig, base: &PlanConfig) {
-    let PlanConfig {
-        max_turns: _,
-        max_tool_calls: _,
-        max_tokens: _,
-        max_cost_micro_usd: _,
-        deadline: _,
-        tool_timeout: _,
-        max_agents: _,
-        max_agent_depth: _,
-        session,
-        day,
-    } = given;
+    let besides_limits!(PlanConfig { session, day }) = given;
     check_agent_limits(faults, at, given.limits(), base.limits());
     // The tighter of a plan and another limit always applies, so setting a limit where none was set also tightens.
     check_each_limit(faults, at, given.limits(), base.limits());
@@ -238,21 +219,11 @@ fn check_plan(faults: &Faults, at: &str, given: &PlanConfig, base: &PlanConfig) 
 }
 
 fn check_budget(faults: &Faults, at: &str, given: &BudgetConfig, base: &BudgetConfig) {
-    let BudgetConfig {
-        max_tokens,
-        max_cost_micro_usd,
-        max_time,
-        max_tool_calls,
-    } = given;
-    faults.at_most(at, "max_tokens", *max_tokens, base.max_tokens);
-    faults.at_most(
-        at,
-        "max_cost_micro_usd",
-        *max_cost_micro_usd,
-        base.max_cost_micro_usd,
-    );
-    faults.at_most(at, "max_time", *max_time, base.max_time);
-    faults.at_most(at, "max_tool_calls", *max_tool_calls, base.max_tool_calls);
+    let (given, base) = (given.limits(), base.limits());
+    for measure in BudgetMeasure::ALL {
+        let (key, _) = BudgetConfig::key(measure);
+        faults.at_most(at, key, given.most(measure), base.most(measure));
+    }
 }
 
 fn check_rule(faults: &Faults, at: &str, given: &RuleConfig, base: Option<&RuleConfig>) {

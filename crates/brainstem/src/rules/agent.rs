@@ -84,16 +84,7 @@ impl AgentRules {
 
     /// Returns the limits of the agent if nothing else sets any.
     pub(crate) fn own_limits(&self) -> Limits {
-        let (limits, default) = (self.limits, Limits::default());
-        Limits {
-            max_turns: limits.max_turns.or(default.max_turns),
-            max_tool_calls: limits.max_tool_calls,
-            max_tokens: limits.max_tokens,
-            max_cost: limits.max_cost,
-            deadline: limits.deadline,
-            tool_timeout: limits.tool_timeout.unwrap_or(default.tool_timeout),
-            max_tool_timeout: limits.tool_timeout,
-        }
+        self.limits.completed()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use neuraxis_core::MicroUsd;
+use neuraxis_core::{Limits, MicroUsd};
 
-use crate::config::PartialLimits;
+use crate::config::{BudgetConfig, PartialLimits};
 use crate::error::PolicyError;
 
 /// The largest value that a mode or an agent may set: a tool that failed this often must be examined, not called again.
@@ -12,23 +12,45 @@ const MAX_TOOL_RETRIES: u32 = 3;
 
 /// Refuses zeros, and truncates times to whole milliseconds, the precision of records.
 pub(crate) fn check(at: &str, limits: PartialLimits) -> Result<PartialLimits, PolicyError> {
-    let no_money = limits.max_cost == Some(MicroUsd(0));
-    let no_time = limits.tool_timeout.is_some_and(is_zero);
+    let PartialLimits {
+        max_turns,
+        max_tool_calls,
+        max_tokens,
+        max_cost,
+        deadline,
+        tool_timeout,
+        // Zero allows no agents, which is a limit like any other.
+        max_agents: _,
+        max_agent_depth: _,
+    } = limits;
     no_zero(
         at,
         &[
-            ("max_turns", limits.max_turns == Some(0), "1"),
-            ("max_tool_calls", limits.max_tool_calls == Some(0), "1"),
-            ("max_tokens", limits.max_tokens == Some(0), "1"),
-            ("max_cost_micro_usd", no_money, "1"),
-            ("deadline", limits.deadline.is_some_and(is_zero), "1ms"),
-            ("tool_timeout", no_time, "1ms"),
+            ("max_turns", max_turns == Some(0), "1"),
+            ("max_tool_calls", max_tool_calls == Some(0), "1"),
+            ("max_tokens", max_tokens == Some(0), "1"),
+            ("max_cost_micro_usd", max_cost == Some(MicroUsd(0)), "1"),
+            ("deadline", deadline.is_some_and(is_zero), "1ms"),
+            ("tool_timeout", tool_timeout.is_some_and(is_zero), "1ms"),
         ],
     )?;
     Ok(PartialLimits {
-        deadline: limits.deadline.map(whole_millis),
-        tool_timeout: limits.tool_timeout.map(whole_millis),
+        deadline: deadline.map(whole_millis),
+        tool_timeout: tool_timeout.map(whole_millis),
         ..limits
+    })
+}
+
+/// Refuses a budget that is used up from the start.
+pub(crate) fn check_budget(at: &str, config: &BudgetConfig) -> Result<Limits, PolicyError> {
+    let budget = config.limits();
+    let Some(measure) = budget.exhausted() else {
+        return Ok(budget);
+    };
+    let (key, least) = BudgetConfig::key(measure);
+    Err(PolicyError::LimitTooSmall {
+        at: format!("{at}.{key}"),
+        least,
     })
 }
 
@@ -44,7 +66,7 @@ pub(crate) fn no_zero(at: &str, keys: &[(&str, bool, &'static str)]) -> Result<(
 }
 
 /// Returns whether a time is zero after truncation to whole milliseconds.
-pub(crate) fn is_zero(time: Duration) -> bool {
+pub(super) fn is_zero(time: Duration) -> bool {
     time.as_millis() == 0
 }
 

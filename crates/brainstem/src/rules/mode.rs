@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuraxis_core::{Remember, Role, ToolAnnotations, ToolClass, ToolSpec};
 
-use super::limits::{check_temperature, check_tool_retries};
-use super::{KnownNames, check_limits, is_zero, no_zero};
+use super::limits::{check_temperature, check_tool_retries, is_zero};
+use super::{KnownNames, check_limits, no_zero};
 use crate::config::{ModeConfig, PartialLimits, Permission, ToolAnswersConfig};
 use crate::error::PolicyError;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Policy, PolicyConfig, Request, Spent};
+use neuraxis_brainstem::{Policy, PolicyConfig, Request};
 use neuraxis_core::{
     BudgetMeasure, BudgetScope, Channel, Cost, CountLabel, Limits, MicroUsd, Mode, ModelRef,
-    PlanName, TokenCount, Usage,
+    PlanName, Spent, TokenCount, Usage,
 };
 
 use crate::catalog::layered;

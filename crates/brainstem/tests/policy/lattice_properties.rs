@@ -1,10 +1,8 @@
 //! What no sequence of layers, arguments, remembered answers, taint and requests can cause.
 
-use neuraxis_brainstem::{
-    Call, GrantScope, Grants, LayerKind, Policy, PolicyConfig, Request, Spent,
-};
+use neuraxis_brainstem::{Call, GrantScope, Grants, LayerKind, Policy, PolicyConfig, Request};
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{Channel, Decision, JsonText, Mode, Taint, ToolSpec, Verdict};
+use neuraxis_core::{Channel, Decision, JsonText, Mode, Spent, Taint, ToolSpec, Verdict};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

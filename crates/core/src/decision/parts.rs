@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Remember;
 use crate::duration;
 use crate::ids::Role;
+use crate::limits::BudgetMeasure;
 
 /// How hard a request seems: a sum of points for features of its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,21 +122,6 @@ pub enum BudgetScope {
     Session,
     /// All runs of a key or user on one day.
     Day,
-}
-
-/// What a budget counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum BudgetMeasure {
-    /// Tokens of model calls.
-    Tokens,
-    /// Money.
-    Cost,
-    /// Active time.
-    Time,
-    /// Tool calls.
-    ToolCalls,
 }
 
 /// A budget that was used up before the run began.

@@ -5,17 +5,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_brainstem::Spent;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Decision, ForkPoint, InputError, Limits, LogEnd, MicroUsd, Record, RecordBody, RestoreError,
-    RunId, Seq, SessionMetrics, Transcript, Turn, closing_records, last_turn,
+    Decision, ForkPoint, InputError, Limits, LogEnd, Record, RecordBody, RestoreError, RunId, Seq,
+    SessionMetrics, Spent, Transcript, Turn, closing_records, last_turn,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::Instant;
 
 use super::fork::waits_for_an_answer;
-use super::govern::spent;
 use super::slot::Claim;
 use super::start::Base;
 use super::{ResumeError, Runs};
@@ -251,7 +249,7 @@ impl Runs {
             spec.root.limits = *limits;
         }
         // A new run must not bypass a limit.
-        let used = spent(&SessionMetrics::of_run(records.iter().map(|it| &**it)));
+        let used = SessionMetrics::of_run(records.iter().map(|it| &**it)).spent();
         let limits = left_of(spec.root.limits, turn, used);
         spec.root.limits = self.within_day(session, &spec, limits, Spent::NONE).await?;
         let request = UserRequest::new(session.clone(), String::new());
@@ -263,17 +261,10 @@ impl Runs {
 
 /// Returns what a run that began with these limits may still use after this many turns; at least one more turn.
 fn left_of(limits: Limits, turn: Turn, used: Spent) -> Limits {
-    let turns = |most: u32| most.saturating_sub(turn.0).max(1);
-    let tool_calls = |most: u32| most.saturating_sub(used.tool_calls);
-    let cost = |most: MicroUsd| MicroUsd(most.0.saturating_sub(used.cost.0));
     Limits {
-        max_turns: limits.max_turns.map(turns),
-        max_tool_calls: limits.max_tool_calls.map(tool_calls),
-        max_tokens: limits
-            .max_tokens
-            .map(|most| most.saturating_sub(used.tokens)),
-        max_cost: limits.max_cost.map(cost),
-        deadline: limits.deadline.map(|most| most.saturating_sub(used.time)),
-        ..limits
+        max_turns: limits
+            .max_turns
+            .map(|most| most.saturating_sub(turn.0).max(1)),
+        ..limits.left(used)
     }
 }

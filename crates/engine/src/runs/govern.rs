@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Refusal, Request, Spent, works_on_files};
+use neuraxis_brainstem::{Refusal, Request, works_on_files};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
     AgentName, BudgetScope, Decision, Limits, PlanName, Record, Role, RunId, RunSpec, SessionId,
-    SessionMetrics,
+    SessionMetrics, Spent,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
 
@@ -199,7 +199,7 @@ impl Runs {
             && policy.has_budget(plan, BudgetScope::Session)
         {
             let metrics = self.parts.store.metrics(&session.id).await?;
-            facts.session = spent(&metrics);
+            facts.session = metrics.spent();
         }
         if policy.has_budget(plan, BudgetScope::Day) {
             let owner = match session {
@@ -215,7 +215,7 @@ impl Runs {
     async fn spent_today(&self, owner: Option<String>) -> Result<Spent, StoreError> {
         let of = UsageOf::Owner(owner);
         let today = start_of_day(self.parts.engine.clock.now());
-        Ok(spent(&self.parts.store.usage_since(&of, today).await?))
+        Ok(self.parts.store.usage_since(&of, today).await?.spent())
     }
 
     /// Like [`in_force`](Self::in_force), but within what the owner has left of the day's budget: while a run waited,
@@ -235,7 +235,7 @@ impl Runs {
         }
         let limits = in_force.limits.as_deref().copied();
         let limits = limits.unwrap_or(spec.root.limits);
-        let within = self.within_day(session, spec, limits, spent(&own)).await?;
+        let within = self.within_day(session, spec, limits, own.spent()).await?;
         if within != limits {
             in_force.limits = Some(Box::new(within));
         }
@@ -342,16 +342,6 @@ impl Runs {
             answer.require_of(&mut spec.root);
         }
         Ok(spec)
-    }
-}
-
-/// Returns the usage of runs, for everything that budgets limit.
-pub(super) fn spent(metrics: &SessionMetrics) -> Spent {
-    Spent {
-        tokens: metrics.usage.total.all_tokens(),
-        cost: metrics.cost,
-        time: metrics.worked,
-        tool_calls: u32::try_from(metrics.counted_tool_calls()).unwrap_or(u32::MAX),
     }
 }
 

@@ -5,7 +5,7 @@ use neuraxis_core::{AgentName, Profile};
 use super::channel::check_data;
 use super::faults::Faults;
 use super::{LayerKind, check_limits};
-use crate::config::{AgentConfig, Layered};
+use crate::config::{AgentConfig, Layered, besides_limits};
 
 pub(super) fn check(
     faults: &Faults,
@@ -14,15 +14,7 @@ pub(super) fn check(
     given: &AgentConfig,
     base: &AgentConfig,
 ) {
-    let AgentConfig {
-        max_turns: _,
-        max_tool_calls: _,
-        max_tokens: _,
-        max_cost_micro_usd: _,
-        deadline: _,
-        tool_timeout: _,
-        max_agents: _,
-        max_agent_depth: _,
+    let besides_limits!(AgentConfig {
         instructions: _,
         description: _,
         role: _,
@@ -55,7 +47,7 @@ pub(super) fn check(
         parallel_agents,
         tool_retries,
         context_tokens,
-    } = given;
+    }) = given;
     check_limits(faults, at, given.limits(), base.limits());
     let default = Profile::named("").parallel_agents;
     let agents_above = base.parallel_agents.or(Some(default));

@@ -8,6 +8,7 @@ use super::faults::Faults;
 use super::{LayerKind, check_limits};
 use crate::config::{
     ChannelConfig, ChannelModeConfig, DataConfig, EscalationConfig, SelfChecks, UnlistedTools,
+    besides_limits,
 };
 
 pub(super) fn check(
@@ -17,15 +18,7 @@ pub(super) fn check(
     given: &ChannelConfig,
     base: &ChannelConfig,
 ) {
-    let ChannelConfig {
-        max_turns: _,
-        max_tool_calls: _,
-        max_tokens: _,
-        max_cost_micro_usd: _,
-        deadline: _,
-        tool_timeout: _,
-        max_agents: _,
-        max_agent_depth: _,
+    let besides_limits!(ChannelConfig {
         role,
         simple_role,
         complex_from,
@@ -41,7 +34,7 @@ pub(super) fn check(
         system_prompt,
         opening,
         when,
-    } = given;
+    }) = given;
     check_limits(faults, at, given.limits(), base.limits());
     faults.same(at, "role", role, &base.role);
     faults.same(at, "simple_role", simple_role, &base.simple_role);

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use neuraxis::brainstem::Judgment;
-use neuraxis::core::{AgentLimits, Decision, MicroUsd, Remember, Verdict};
+use neuraxis::core::{AgentLimits, Decision, Limits, MicroUsd, Remember, Verdict};
 use neuraxis::engine::ToolOffer;
 
 use super::explain::JudgedCall;
@@ -100,22 +100,28 @@ fn reasons(text: &mut String, reasons: &[String]) {
 }
 
 fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
-    let limits = &decision.limits;
+    let Limits {
+        max_turns,
+        max_tool_calls,
+        max_tokens,
+        max_cost,
+        deadline,
+        tool_timeout,
+        // Absent, or the same as the one above.
+        max_tool_timeout: _,
+    } = decision.limits;
     let mut parts = Vec::new();
     let mut add = |value: Option<String>, unit: &str| {
         if let Some(value) = value {
             parts.push(format!("{value} {unit}"));
         }
     };
-    add(limits.max_turns.map(|turns| turns.to_string()), "turns");
-    add(
-        limits.max_tool_calls.map(|calls| calls.to_string()),
-        "tool calls",
-    );
-    add(limits.max_tokens.map(|tokens| tokens.to_string()), "tokens");
-    add(limits.max_cost.map(MicroUsd::dollars), "US dollars");
-    add(limits.deadline.map(duration_text), "in total");
-    add(Some(duration_text(limits.tool_timeout)), "per call");
+    add(max_turns.map(|turns| turns.to_string()), "turns");
+    add(max_tool_calls.map(|calls| calls.to_string()), "tool calls");
+    add(max_tokens.map(|tokens| tokens.to_string()), "tokens");
+    add(max_cost.map(MicroUsd::dollars), "US dollars");
+    add(deadline.map(duration_text), "in total");
+    add(Some(duration_text(tool_timeout)), "per call");
     add(agents.map(|most| most.total.to_string()), "agents");
     add(agents.map(|most| most.depth.to_string()), "deep");
     table.row("limits", parts.join(", "));

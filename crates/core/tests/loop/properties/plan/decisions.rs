@@ -43,13 +43,7 @@ fn clarification() -> impl Strategy<Value = Clarification> {
 }
 
 fn spent() -> impl Strategy<Value = SpentBudget> {
-    let measures = vec![
-        BudgetMeasure::Tokens,
-        BudgetMeasure::Cost,
-        BudgetMeasure::Time,
-        BudgetMeasure::ToolCalls,
-    ];
-    select(measures).prop_map(|measure| SpentBudget {
+    select(BudgetMeasure::ALL.to_vec()).prop_map(|measure| SpentBudget {
         scope: BudgetScope::Day,
         measure,
         reply: "It is used up.".to_owned(),
