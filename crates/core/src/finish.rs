@@ -8,7 +8,6 @@ use crate::citations::Source;
 use crate::ids::AgentId;
 use crate::json::is_default;
 use crate::limits::BudgetMeasure;
-use crate::record::LimitKind;
 use crate::usage::RunUsage;
 
 /// The status of a run.
@@ -158,11 +157,11 @@ impl fmt::Display for FinishReason {
     }
 }
 
+// Not `#[non_exhaustive]`: whoever describes limits or acts on them has to decide about a new one.
 /// A limit other than turns and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum BudgetKind {
     /// Tool calls.
     ToolCalls,
@@ -182,6 +181,21 @@ pub enum BudgetKind {
     Log,
 }
 
+impl BudgetKind {
+    /// All of them, in the order in which an agent that reached several reports them.
+    pub const ALL: [Self; 8] = [
+        Self::ToolCalls,
+        Self::Tokens,
+        Self::Cost,
+        Self::Time,
+        Self::ModelCalls,
+        Self::UnknownTools,
+        Self::RepeatedCalls,
+        Self::Log,
+    ];
+}
+
+/// A run that finds a budget used up reports the limit of the same name. This is the only conversion between the two.
 impl From<BudgetMeasure> for BudgetKind {
     fn from(measure: BudgetMeasure) -> Self {
         match measure {
@@ -189,21 +203,6 @@ impl From<BudgetMeasure> for BudgetKind {
             BudgetMeasure::Cost => Self::Cost,
             BudgetMeasure::Time => Self::Time,
             BudgetMeasure::ToolCalls => Self::ToolCalls,
-        }
-    }
-}
-
-impl From<BudgetKind> for LimitKind {
-    fn from(kind: BudgetKind) -> Self {
-        match kind {
-            BudgetKind::ToolCalls => Self::ToolCalls,
-            BudgetKind::Tokens => Self::Tokens,
-            BudgetKind::Cost => Self::Cost,
-            BudgetKind::Time => Self::Time,
-            BudgetKind::ModelCalls => Self::ModelCalls,
-            BudgetKind::UnknownTools => Self::UnknownTools,
-            BudgetKind::RepeatedCalls => Self::RepeatedCalls,
-            BudgetKind::Log => Self::Log,
         }
     }
 }
@@ -272,6 +271,39 @@ pub struct AgentAtLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::LimitKind;
+
+    #[test]
+    fn a_limit_in_a_record_is_only_a_name_and_a_budget_has_the_same_one_there() {
+        let json = |limit| serde_json::to_string(&limit).unwrap();
+        for kind in BudgetKind::ALL {
+            let limit = LimitKind::Budget(kind);
+            assert_eq!(json(limit), serde_json::to_string(&kind).unwrap());
+            assert_eq!(
+                serde_json::from_str::<LimitKind>(&json(limit)).unwrap(),
+                limit
+            );
+        }
+        for (limit, name) in [
+            (LimitKind::DeadlineReserve, "\"deadline_reserve\""),
+            (LimitKind::Deadline, "\"deadline\""),
+            (LimitKind::Budget(BudgetKind::ToolCalls), "\"tool_calls\""),
+            (LimitKind::Budget(BudgetKind::Log), "\"log\""),
+        ] {
+            assert_eq!(json(limit), name);
+            assert_eq!(serde_json::from_str::<LimitKind>(name).unwrap(), limit);
+        }
+        assert!(serde_json::from_str::<LimitKind>("\"other\"").is_err());
+    }
+
+    #[test]
+    fn every_budget_is_listed_once() {
+        let unknown = serde_json::from_str::<BudgetKind>("\"other\"").unwrap_err();
+        let name = |kind| serde_json::to_string(&kind).unwrap().replace('"', "`");
+        let listed = BudgetKind::ALL.map(name).join(", ");
+        let expected = format!("unknown variant `other`, expected one of {listed} at ");
+        assert!(unknown.to_string().starts_with(&expected), "{unknown}");
+    }
 
     #[test]
     fn a_finish_reason_has_the_same_name_as_in_records() {

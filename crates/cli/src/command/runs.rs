@@ -138,10 +138,18 @@ pub(super) const fn style_of(status: RunStatus) -> Style {
 
 /// Returns whether a run was ended because its model repeated itself.
 pub(super) const fn is_a_loop(reason: &FinishReason) -> bool {
-    matches!(
-        reason,
-        FinishReason::Budget(BudgetKind::RepeatedCalls | BudgetKind::UnknownTools)
-    )
+    let FinishReason::Budget(kind) = reason else {
+        return false;
+    };
+    match kind {
+        BudgetKind::RepeatedCalls | BudgetKind::UnknownTools => true,
+        BudgetKind::ToolCalls
+        | BudgetKind::Tokens
+        | BudgetKind::Cost
+        | BudgetKind::Time
+        | BudgetKind::ModelCalls
+        | BudgetKind::Log => false,
+    }
 }
 
 /// Formats a run's status as a column, with why the run is done if not because its model answered.

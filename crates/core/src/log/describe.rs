@@ -5,6 +5,7 @@
 //! told comes from the machine itself, since replay needs it byte for byte.
 
 use crate::effect::Purpose;
+use crate::finish::BudgetKind;
 use crate::outcome::ToolFailure;
 use crate::record::{ContextTrimmed, Escalated, LimitKind, MaxTurnsReached, RoleDowngraded};
 
@@ -14,14 +15,16 @@ pub const fn limit(limit: LimitKind) -> &'static str {
     match limit {
         LimitKind::DeadlineReserve => "the time is up, except for one last answer",
         LimitKind::Deadline => "the time for the answer is up",
-        LimitKind::ToolCalls => "the tool call limit is reached",
-        LimitKind::Tokens => "the token limit is reached",
-        LimitKind::Cost => "the cost limit is reached",
-        LimitKind::Time => "the time limit of the session or the day is reached",
-        LimitKind::ModelCalls => "the model call limit is reached",
-        LimitKind::UnknownTools => "the model repeatedly called unknown tools",
-        LimitKind::RepeatedCalls => "the model repeatedly made the same call",
-        LimitKind::Log => "the limit on what a run may record is reached",
+        LimitKind::Budget(BudgetKind::ToolCalls) => "the tool call limit is reached",
+        LimitKind::Budget(BudgetKind::Tokens) => "the token limit is reached",
+        LimitKind::Budget(BudgetKind::Cost) => "the cost limit is reached",
+        LimitKind::Budget(BudgetKind::Time) => {
+            "the time limit of the session or the day is reached"
+        }
+        LimitKind::Budget(BudgetKind::ModelCalls) => "the model call limit is reached",
+        LimitKind::Budget(BudgetKind::UnknownTools) => "the model repeatedly called unknown tools",
+        LimitKind::Budget(BudgetKind::RepeatedCalls) => "the model repeatedly made the same call",
+        LimitKind::Budget(BudgetKind::Log) => "the limit on what a run may record is reached",
     }
 }
 

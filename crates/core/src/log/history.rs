@@ -104,7 +104,10 @@ pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn)
         record.agent == AgentId::ROOT
             && match &record.body {
                 RecordBody::MaxTurnsReached(_) => true,
-                RecordBody::LimitReached(reached) => reached.limit != LimitKind::DeadlineReserve,
+                RecordBody::LimitReached(reached) => match reached.limit {
+                    LimitKind::DeadlineReserve => false,
+                    LimitKind::Deadline | LimitKind::Budget(_) => true,
+                },
                 _ => false,
             }
     };

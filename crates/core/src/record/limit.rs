@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::finish::BudgetKind;
+
 /// The turn limit was reached while the loop would have continued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -33,30 +35,17 @@ pub struct LimitReachedRecord {
     pub prompt: Option<String>,
 }
 
+// Not `#[non_exhaustive]`, for the same reason as `BudgetKind`.
 /// A limit other than the turn limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum LimitKind {
     /// The time is up, except for the reserve for one last answer.
     DeadlineReserve,
     /// The time is up.
     Deadline,
-    /// Tool calls.
-    ToolCalls,
-    /// Tokens.
-    Tokens,
-    /// Money.
-    Cost,
-    /// The time limit of a session or a day.
-    Time,
-    /// Model calls.
-    ModelCalls,
-    /// Repeated calls of unknown tools.
-    UnknownTools,
-    /// Repeating the same call.
-    RepeatedCalls,
-    /// The maximum size of a run's log.
-    Log,
+    /// A limit other than turns and time.
+    #[serde(untagged)]
+    Budget(BudgetKind),
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::{Batch, Call, CallState};
-use super::budget::Spending;
+use super::budget::SpentByAgent;
 use super::context::{Gauge, TrimPlan};
 use super::governed::GovernedRun;
 use super::last_answer::Limit;
@@ -43,7 +43,7 @@ pub(super) struct Agent {
     pub(super) turns_used: u32,
     pub(super) model_calls: u32,
     /// What it used of its budget, including its sub-agents.
-    pub(super) spent: Spending,
+    pub(super) spent: SpentByAgent,
     /// The usage of its own model calls.
     pub(super) usage: RunUsage,
     /// The usage of its sub-agents' model calls.
@@ -229,7 +229,7 @@ impl Agent {
             turn: Turn::default(),
             turns_used: 0,
             model_calls: 0,
-            spent: Spending::default(),
+            spent: SpentByAgent::default(),
             usage: RunUsage::default(),
             usage_below: RunUsage::default(),
             unknown_turns: 0,

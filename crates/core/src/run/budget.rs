@@ -9,7 +9,7 @@ use super::shares::part_of;
 use crate::effect::Purpose;
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Role};
-use crate::limits::Limits;
+use crate::limits::{BudgetMeasure, Limits};
 use crate::metrics::Cost;
 use crate::reply::Reply;
 use crate::spec::{AgentSpec, RunSpec};
@@ -24,9 +24,10 @@ const MAX_UNKNOWN_TURNS: u32 = 3;
 /// Assumed size of a reply if no limit is set, and the maximum assumption otherwise, in tokens.
 const REPLY_TOKENS: u64 = 1_024;
 
-/// What an agent used of its budget, including its sub-agents.
+/// What an agent used of its budget, including its sub-agents. Time is not counted by agent: it passes for all of them
+/// at once (`time_passed.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Spending {
+pub(super) struct SpentByAgent {
     pub(super) tool_calls: u32,
     pub(super) tokens: u64,
     pub(super) cost: u64,
@@ -34,7 +35,7 @@ pub(super) struct Spending {
     pub(super) last_cost: u64,
 }
 
-impl Spending {
+impl SpentByAgent {
     fn charge(&mut self, usage: &Usage, cost: Cost) {
         self.charge_tokens(usage.all_tokens());
         self.cost = self.cost.saturating_add(cost.amount.0);
@@ -49,30 +50,34 @@ impl Spending {
     }
 }
 
-/// A budget resource that agents working at the same time share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Resource {
-    ToolCalls,
-    Tokens,
-    Cost,
+/// Returns an agent's own limit on what agents at work at the same time share, in the unit of [`Limits::most`].
+fn limit_of(agent: &Agent, run: &RunSpec, measure: BudgetMeasure) -> Option<u64> {
+    match measure {
+        BudgetMeasure::Tokens | BudgetMeasure::Cost | BudgetMeasure::ToolCalls => {
+            agent.spec(run).limits.most(measure)
+        }
+        // It is not divided: each agent may work until shortly before the end of the one that it works for.
+        BudgetMeasure::Time => None,
+    }
 }
 
-impl Resource {
-    fn limit(self, limits: &Limits) -> Option<u64> {
-        match self {
-            Self::ToolCalls => limits.max_tool_calls.map(u64::from),
-            Self::Tokens => limits.max_tokens,
-            Self::Cost => limits.max_cost.map(|most| most.0),
-        }
+/// Returns what an agent used of what agents share.
+fn spent_by(agent: &Agent, measure: BudgetMeasure) -> u64 {
+    match measure {
+        BudgetMeasure::Tokens => agent.spent.tokens,
+        BudgetMeasure::Cost => agent.spent.cost,
+        BudgetMeasure::ToolCalls => agent.spent.tool_calls.into(),
+        BudgetMeasure::Time => 0,
     }
+}
 
-    fn spent(self, agent: &Agent) -> u64 {
-        match self {
-            Self::ToolCalls => agent.spent.tool_calls.into(),
-            Self::Tokens => agent.spent.tokens,
-            Self::Cost => agent.spent.cost,
-        }
-    }
+/// Returns the measures that model calls use up: no call begins if too little of one is left.
+fn measures_of_model_calls() -> impl Iterator<Item = BudgetMeasure> {
+    let measures = BudgetMeasure::ALL.into_iter();
+    measures.filter(|measure| match measure {
+        BudgetMeasure::Tokens | BudgetMeasure::Cost => true,
+        BudgetMeasure::Time | BudgetMeasure::ToolCalls => false,
+    })
 }
 
 impl AgentStep<'_> {
@@ -158,40 +163,51 @@ pub(super) struct Budgets<'a> {
 impl Budgets<'_> {
     /// Returns the limit that prevents another turn of the agent, if any (loop rules 6, 7 and 10).
     pub(super) fn limit_reached(&self) -> Option<Limit> {
-        let (agent, limits) = (self.agent, &self.agent.spec(self.run).limits);
-        let model_calls = limits
-            .max_turns
-            .map(|turns| turns.saturating_mul(Limits::MODEL_CALLS_PER_TURN));
-        let reached = |most: Option<u32>, used: u32| most.is_some_and(|most| used >= most);
+        let (agent, max_turns) = (self.agent, self.agent.spec(self.run).limits.max_turns);
         let is_out_of_time = agent.closing == Some(Limit::Deadline);
-        if reached(limits.max_turns, agent.turns_used) && !is_out_of_time {
+        let is_out_of_turns = max_turns.is_some_and(|most| agent.turns_used >= most);
+        if is_out_of_turns && !is_out_of_time {
             Some(Limit::Turns)
         } else if agent.closing.is_some() {
             agent.closing
-        } else if self.is_out_of_tool_calls() {
-            Some(Limit::Budget(BudgetKind::ToolCalls))
-        } else if reached(model_calls, agent.model_calls) {
-            Some(Limit::Budget(BudgetKind::ModelCalls))
-        } else if agent.unknown_turns >= MAX_UNKNOWN_TURNS {
-            Some(Limit::Budget(BudgetKind::UnknownTools))
         } else {
-            None
+            let mut kinds = BudgetKind::ALL.into_iter();
+            kinds.find(|kind| self.is_over(*kind)).map(Limit::Budget)
         }
     }
 
-    /// Returns whether tokens or money are limited for the agent or one above it.
+    /// Returns whether a limit is reached that is checked after every turn.
+    fn is_over(&self, kind: BudgetKind) -> bool {
+        match kind {
+            BudgetKind::ToolCalls => self.is_out_of_tool_calls(),
+            BudgetKind::ModelCalls => {
+                let most = self.agent.spec(self.run).limits.max_turns;
+                let most = most.map(|turns| turns.saturating_mul(Limits::MODEL_CALLS_PER_TURN));
+                most.is_some_and(|most| self.agent.model_calls >= most)
+            }
+            BudgetKind::UnknownTools => self.agent.unknown_turns >= MAX_UNKNOWN_TURNS,
+            // The first two are compared with what a model call needs, before it (`exceeded_by`). The others are
+            // reported by what finds them: the decision, the count of repeats, and the driver.
+            BudgetKind::Tokens
+            | BudgetKind::Cost
+            | BudgetKind::Time
+            | BudgetKind::RepeatedCalls
+            | BudgetKind::Log => false,
+        }
+    }
+
+    /// Returns whether anything that model calls use up is limited for the agent or one above it.
     fn are_limited(&self) -> bool {
-        self.path().any(|agent| {
-            let limits = agent.spec(self.run).limits;
-            limits.max_tokens.is_some() || limits.max_cost.is_some()
-        })
+        let is_limited = |agent, measure| limit_of(agent, self.run, measure).is_some();
+        self.path()
+            .any(|agent| measures_of_model_calls().any(|measure| is_limited(agent, measure)))
     }
 
     fn is_out_of_tool_calls(&self) -> bool {
-        let calls = Resource::ToolCalls;
+        let calls = BudgetMeasure::ToolCalls;
         self.path().any(|agent| {
-            let most = calls.limit(&agent.spec(self.run).limits);
-            most.is_some_and(|most| calls.spent(agent) >= most)
+            let most = limit_of(agent, self.run, calls);
+            most.is_some_and(|most| spent_by(agent, calls) >= most)
                 || self.part(agent, calls) == Some(0)
         })
     }
@@ -199,71 +215,73 @@ impl Budgets<'_> {
     /// Returns the budget that this many further model calls, each as large as the next one, would exceed: the agent's
     /// own or that of one above it. Each budget reserves what the last answers of all working agents below it need.
     pub(super) fn exceeded_by(&self, calls: u64) -> Option<BudgetKind> {
-        self.path()
-            .find_map(|above| self.would_break_into(above, calls))
+        let mut path = self.path();
+        path.find_map(|above| self.would_break_into(above, calls))
+            .map(BudgetKind::from)
     }
 
     /// Returns whether the agents above have nothing left for this agent, or too little for one call.
     pub(super) fn parents_exhausted(&self) -> bool {
-        let is_short = |resource| {
-            let of_parent = || self.left(self.of_id(self.agent.parent_id()?)?, resource);
-            let left = self.part(self.agent, resource).or_else(of_parent);
-            left.is_some_and(|left| left == 0 || self.of_a_call(self.agent, resource) > left)
+        let is_short = |measure| {
+            let of_parent = || self.left(self.of_id(self.agent.parent_id()?)?, measure);
+            let left = self.part(self.agent, measure).or_else(of_parent);
+            left.is_some_and(|left| left == 0 || self.of_a_call(self.agent, measure) > left)
         };
-        is_short(Resource::Tokens) || is_short(Resource::Cost)
+        measures_of_model_calls().any(is_short)
     }
 
-    fn would_break_into(&self, above: &Agent, calls: u64) -> Option<BudgetKind> {
-        if self.is_beyond(above, Resource::Tokens, calls) {
-            return Some(BudgetKind::Tokens);
-        }
-        let most = Resource::Cost.limit(&above.spec(self.run).limits);
-        // Without a known price, only what was spent can be compared.
-        let is_spent = most.is_some_and(|most| above.spent.cost >= most);
-        let is_beyond = is_spent || self.is_beyond(above, Resource::Cost, calls);
-        is_beyond.then_some(BudgetKind::Cost)
+    fn would_break_into(&self, above: &Agent, calls: u64) -> Option<BudgetMeasure> {
+        measures_of_model_calls().find(|measure| {
+            let most = limit_of(above, self.run, *measure);
+            let is_spent = match measure {
+                // Without a known price, only what was spent can be compared.
+                BudgetMeasure::Cost => most.is_some_and(|most| above.spent.cost >= most),
+                BudgetMeasure::Tokens | BudgetMeasure::Time | BudgetMeasure::ToolCalls => false,
+            };
+            is_spent || self.is_beyond(above, *measure, calls)
+        })
     }
 
     /// Returns whether the calls would exceed an agent's budget: its own limit, or its share of what the agents above
     /// it have left.
-    fn is_beyond(&self, above: &Agent, resource: Resource, calls: u64) -> bool {
-        let most = resource.limit(&above.spec(self.run).limits);
-        let part = self.part(above, resource);
+    fn is_beyond(&self, above: &Agent, measure: BudgetMeasure, calls: u64) -> bool {
+        let most = limit_of(above, self.run, measure);
+        let part = self.part(above, measure);
         if most.is_none() && part.is_none() {
             return false;
         }
-        let needed = self.needed(above.id, calls, resource);
-        let in_all = resource.spent(above).saturating_add(needed);
+        let needed = self.needed(above.id, calls, measure);
+        let in_all = spent_by(above, measure).saturating_add(needed);
         most.is_some_and(|most| in_all > most) || part.is_some_and(|part| needed > part)
     }
 
     /// Returns the need of the calls plus the reserves for the last answers of all working agents at or below `above`.
-    fn needed(&self, above: AgentId, calls: u64, resource: Resource) -> u64 {
+    fn needed(&self, above: AgentId, calls: u64, measure: BudgetMeasure) -> u64 {
         let at_work = self.all().filter(|agent| agent.is_at_work());
         let below = at_work.filter(|agent| self.works_for(agent, above));
-        let reserves = below.map(|agent| self.reserve(agent, resource));
-        let taken = self.of_a_call(self.agent, resource);
+        let reserves = below.map(|agent| self.reserve(agent, measure));
+        let taken = self.of_a_call(self.agent, measure);
         reserves.fold(taken.saturating_mul(calls), u64::saturating_add)
     }
 
     /// Returns what an agent reserves for its last answer.
-    fn reserve(&self, agent: &Agent, resource: Resource) -> u64 {
-        let of_a_call = self.of_a_call(agent, resource);
+    fn reserve(&self, agent: &Agent, measure: BudgetMeasure) -> u64 {
+        let of_a_call = self.of_a_call(agent, measure);
         of_a_call.saturating_mul(LAST_ANSWER_CALLS)
     }
 
     /// Returns the estimated need of an agent's next model call.
-    fn of_a_call(&self, agent: &Agent, resource: Resource) -> u64 {
-        match resource {
-            Resource::ToolCalls => 0,
-            Resource::Tokens => self.tokens_of_a_call(agent),
-            Resource::Cost => agent.spent.last_cost,
+    fn of_a_call(&self, agent: &Agent, measure: BudgetMeasure) -> u64 {
+        match measure {
+            BudgetMeasure::Tokens => self.tokens_of_a_call(agent),
+            BudgetMeasure::Cost => agent.spent.last_cost,
+            BudgetMeasure::Time | BudgetMeasure::ToolCalls => 0,
         }
     }
 
     /// Returns how much an agent may still use of what its parent has left, including its last answer. `None` if that
     /// is not limited, or no other agent works or will work for the parent.
-    fn part(&self, agent: &Agent, resource: Resource) -> Option<u64> {
+    fn part(&self, agent: &Agent, measure: BudgetMeasure) -> Option<u64> {
         let parent = agent.parent_id()?;
         let is_sharing = |it: &&Agent| it.parent_id() == Some(parent) && !it.has_ended();
         let sharing: Vec<&Agent> = self.all().filter(is_sharing).collect();
@@ -271,19 +289,19 @@ impl Budgets<'_> {
             return None;
         }
         let at = sharing.iter().position(|it| it.id == agent.id)?;
-        let left = self.left(self.of_id(parent)?, resource)?;
-        let used: Vec<u64> = sharing.iter().map(|it| resource.spent(it)).collect();
+        let left = self.left(self.of_id(parent)?, measure)?;
+        let used: Vec<u64> = sharing.iter().map(|it| spent_by(it, measure)).collect();
         Some(part_of(left, &used, at))
     }
 
     /// Returns how much an agent has left for its sub-agents, without its own reserve; `None` if it is not limited.
-    fn left(&self, agent: &Agent, resource: Resource) -> Option<u64> {
-        let most = resource.limit(&agent.spec(self.run).limits);
-        let own = most.map(|most| most.saturating_sub(resource.spent(agent)));
-        let of_parent = || self.left(self.of_id(agent.parent_id()?)?, resource);
-        let from_above = self.part(agent, resource).or_else(of_parent);
+    fn left(&self, agent: &Agent, measure: BudgetMeasure) -> Option<u64> {
+        let most = limit_of(agent, self.run, measure);
+        let own = most.map(|most| most.saturating_sub(spent_by(agent, measure)));
+        let of_parent = || self.left(self.of_id(agent.parent_id()?)?, measure);
+        let from_above = self.part(agent, measure).or_else(of_parent);
         let left = own.into_iter().chain(from_above).min()?;
-        Some(left.saturating_sub(self.reserve(agent, resource)))
+        Some(left.saturating_sub(self.reserve(agent, measure)))
     }
 
     fn of_id(&self, id: AgentId) -> Option<&Agent> {

@@ -11,7 +11,7 @@ use crate::decision::{
 };
 use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::Role;
-use crate::record::{Escalated, LimitReachedRecord, RecordBody};
+use crate::record::{Escalated, LimitKind, LimitReachedRecord, RecordBody};
 
 /// What a run's decision asks for, and its state so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,7 +105,7 @@ impl ImmediateReply {
             Self::Spent(SpentBudget { measure, reply, .. }) => {
                 let kind = BudgetKind::from(measure);
                 let reached = LimitReachedRecord {
-                    limit: kind.into(),
+                    limit: LimitKind::Budget(kind),
                     content: String::new(),
                     prompt: None,
                 };

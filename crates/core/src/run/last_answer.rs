@@ -59,7 +59,7 @@ impl Limit {
     fn prompt(self, texts: &LimitTexts) -> String {
         match self {
             Self::Turns => MAX_TURNS_PROMPT.to_owned(),
-            _ => (texts.prompt)(self.name(texts)),
+            Self::Deadline | Self::Budget(_) => (texts.prompt)(self.name(texts)),
         }
     }
 }
@@ -86,7 +86,7 @@ impl AgentStep<'_> {
                 }
             }
             Limit::Deadline => self.record_limit(LimitKind::Deadline, prompt),
-            Limit::Budget(kind) => self.record_limit(kind.into(), prompt),
+            Limit::Budget(kind) => self.record_limit(LimitKind::Budget(kind), prompt),
         }
         if asks {
             let tools = OfferedTools::not_to_be_called(self.spec);

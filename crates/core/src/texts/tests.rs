@@ -4,17 +4,6 @@ use super::*;
 use crate::json::JsonText;
 use crate::message::ToolMessage;
 
-const BUDGETS: [BudgetKind; 8] = [
-    BudgetKind::ToolCalls,
-    BudgetKind::Tokens,
-    BudgetKind::Cost,
-    BudgetKind::Time,
-    BudgetKind::ModelCalls,
-    BudgetKind::UnknownTools,
-    BudgetKind::RepeatedCalls,
-    BudgetKind::Log,
-];
-
 /// Writes out all texts of a version, one per line.
 fn written_out(texts: &Texts) -> String {
     let Texts {
@@ -47,7 +36,7 @@ fn of_limits(limits: &LimitTexts) -> Vec<String> {
         (limits.prompt)("LIMIT"),
         (limits.no_answer)("LIMIT"),
     ];
-    lines.extend(BUDGETS.map(|kind| (limits.budget)(kind).to_owned()));
+    lines.extend(BudgetKind::ALL.map(|kind| (limits.budget)(kind).to_owned()));
     lines
 }
 
@@ -151,7 +140,7 @@ fn of_agents(agents: &AgentTexts) -> Vec<String> {
         FinishReason::ToolError,
         FinishReason::Clarify,
     ];
-    reasons.extend(BUDGETS.map(FinishReason::Budget));
+    reasons.extend(BudgetKind::ALL.map(FinishReason::Budget));
     lines.extend(reasons.iter().map(|reason| (agents.ended)(reason)));
     lines
 }

@@ -257,10 +257,11 @@ impl Reporter {
             Some(_) => ": one last answer",
             None => "",
         };
-        if reached.limit == LimitKind::Deadline && self.is_time_up {
-            return;
+        match reached.limit {
+            LimitKind::Deadline if self.is_time_up => return,
+            LimitKind::DeadlineReserve => self.is_time_up = true,
+            LimitKind::Deadline | LimitKind::Budget(_) => {}
         }
-        self.is_time_up |= reached.limit == LimitKind::DeadlineReserve;
         let (whose, limit) = (whose(agent), describe::limit(reached.limit));
         progress::warn(&format!("{whose}{limit}{last}"));
     }

@@ -25,8 +25,8 @@ fn measured(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     spec
 }
 
-/// How a run is limited, the limit in its record, and the limit in its finish reason.
-type Limited = (fn(&mut RunSpec), LimitKind, BudgetKind);
+/// How a run is limited, and the limit in its record and in its finish reason.
+type Limited = (fn(&mut RunSpec), BudgetKind);
 
 fn limit_of(run: &Script) -> LimitKind {
     let RecordBody::LimitReached(reached) = &run.recorded("limit_reached").last().unwrap().body
@@ -225,7 +225,7 @@ fn a_turn_starts_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() {
     assert_eq!(with(3 * FIRST_CALL).model_call().purpose, Purpose::Turn);
     let mut run = with(3 * FIRST_CALL - 1);
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::Tokens);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Tokens));
     run.reply(says("This much I know."));
     assert_eq!(
         run.outcome().finish_reason,
@@ -267,7 +267,7 @@ fn tokens_of_sub_agents_count_for_the_agents_above() {
     reply.usage = usage(900, 2);
     run.reply_as(1, reply);
     assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::Tokens);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Tokens));
 }
 
 /// Returns how often a run warned that a reply came without counts.
@@ -290,7 +290,7 @@ fn a_reply_without_a_count_uses_estimated_tokens_and_causes_one_warning() {
         run.reply(uncounted(turn)).allow().finish(0, done("1"));
     }
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::Tokens);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Tokens));
     assert_eq!(warned(&run), 1);
     run.reply(says("Enough."));
     let used = run.outcome().usage.total.total;
@@ -312,7 +312,7 @@ fn a_failed_attempt_also_uses_tokens() {
         .with_usage(usage(900, 50));
     run.fail_model_with(error, 1, neuraxis_core::NextAttempt::Follows);
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
-    assert_eq!(limit_of(&run), LimitKind::Tokens);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Tokens));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn the_cost_limit_reserves_the_last_answer_and_its_retry() {
         run.allow().finish(0, done("1"));
         assert_eq!(run.model_call().purpose, purpose);
         if purpose == Purpose::LastAnswer {
-            assert_eq!(limit_of(&run), LimitKind::Cost);
+            assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Cost));
             run.reply(says("Enough."));
             assert_eq!(
                 run.outcome().finish_reason,
@@ -361,7 +361,7 @@ fn a_failed_attempt_is_paid_for_and_unknown_cost_does_not_look_free() {
     run.reply(calls_to(&[READ])).allow().finish(0, done("2"));
     // 25 are spent, and the next turn, the last answer and its retry may each cost 15 again.
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::Cost);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Cost));
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_price_without_a_token_count_does_not_make_the_next_call_look_free() {
     run.send(input).allow().finish(0, done("2"));
     // At least 11 are spent, and the next turn, the last answer and its retry may each cost 10 again.
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::Cost);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Cost));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn the_cost_of_sub_agents_counts_for_their_parent() {
     assert_eq!(run.call_of(1).purpose, Purpose::LastAnswer);
     reply_for(&mut run, 1, says("A."), 5);
     assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::Cost);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::Cost));
 }
 
 #[test]
@@ -424,7 +424,7 @@ fn neither_approvals_nor_crashes_nor_messages_reset_a_budget() {
     assert_eq!(run.result(1).failure, Some(ToolFailure::LimitReached));
     run.resume().finish(0, done("1"));
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
-    assert_eq!(limit_of(&run), LimitKind::ToolCalls);
+    assert_eq!(limit_of(&run), LimitKind::Budget(BudgetKind::ToolCalls));
 }
 
 #[test]
@@ -432,34 +432,30 @@ fn every_limit_is_named_to_the_model_and_the_caller() {
     let ends: [Limited; 4] = [
         (
             |spec| spec.root.limits.max_tool_calls = Some(1),
-            LimitKind::ToolCalls,
             BudgetKind::ToolCalls,
         ),
         (
             |spec| spec.root.limits.max_tokens = Some(150),
-            LimitKind::Tokens,
             BudgetKind::Tokens,
         ),
         (
             |spec| spec.root.limits.max_cost = Some(MicroUsd(25)),
-            LimitKind::Cost,
             BudgetKind::Cost,
         ),
         (
             |spec| spec.root.profile.repeats.stop = 1,
-            LimitKind::RepeatedCalls,
             BudgetKind::RepeatedCalls,
         ),
     ];
-    for (limit, kind, budget) in ends {
+    for (limit, budget) in ends {
         let mut run = Script::start(measured(limit));
         if run.model_call().purpose == Purpose::Turn {
             reply_for(&mut run, 0, calls("So far.", &[(READ, "{}")]), 10);
-            if kind != LimitKind::RepeatedCalls {
+            if budget != BudgetKind::RepeatedCalls {
                 run.allow().finish(0, done("1"));
             }
         }
-        assert_eq!(limit_of(&run), kind);
+        assert_eq!(limit_of(&run), LimitKind::Budget(budget));
         let sent = run.model_call().request.messages.clone();
         let prompt = sent.messages().last().unwrap().text();
         assert!(prompt.starts_with("You have reached the "), "{prompt}");

@@ -46,7 +46,7 @@ fn model_calls_are_limited_to_three_times_the_turn_limit() {
             .allow()
             .finish(0, done("1"));
     }
-    assert_eq!(limit_of(&run).0, LimitKind::ModelCalls);
+    assert_eq!(limit_of(&run).0, LimitKind::Budget(BudgetKind::ModelCalls));
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     run.reply(says("Done."));
     let reason = FinishReason::Budget(BudgetKind::ModelCalls);
@@ -62,7 +62,10 @@ fn the_tool_call_limit_ends_with_a_last_answer_and_its_own_finish_reason() {
     run.reply(calls_to(&[READ])).allow().finish(0, done("2"));
     let prompt = "You have reached the maximum number of tool calls. Do not call any more tools. Answer now with the \
                   information you have, and say what is missing.";
-    assert_eq!(limit_of(&run), (LimitKind::ToolCalls, Some(prompt)));
+    assert_eq!(
+        limit_of(&run),
+        (LimitKind::Budget(BudgetKind::ToolCalls), Some(prompt))
+    );
     let sent = run.model_call().request.messages.messages();
     assert_eq!(**sent.last().unwrap(), Message::system(prompt));
     assert_eq!(run.model_call().request.tool_choice, ToolChoice::None);
@@ -79,7 +82,7 @@ fn calls_beyond_the_tool_call_limit_are_not_run() {
     assert_eq!(run.just_started(), [0]);
     assert_eq!(run.result(1).failure, Some(ToolFailure::LimitReached));
     run.finish(0, done("1"));
-    assert_eq!(limit_of(&run).0, LimitKind::ToolCalls);
+    assert_eq!(limit_of(&run).0, LimitKind::Budget(BudgetKind::ToolCalls));
     assert_valid(run.tree.messages());
 }
 

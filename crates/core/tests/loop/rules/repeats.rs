@@ -62,7 +62,7 @@ fn a_third_consecutive_repeat_is_not_run_and_leads_to_the_last_answer() {
     let RecordBody::LimitReached(reached) = &run.step.records[4].body else {
         panic!("a limit")
     };
-    assert_eq!(reached.limit, LimitKind::RepeatedCalls);
+    assert_eq!(reached.limit, LimitKind::Budget(BudgetKind::RepeatedCalls));
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     run.reply(says("It says 1."));
     let reason = FinishReason::Budget(BudgetKind::RepeatedCalls);

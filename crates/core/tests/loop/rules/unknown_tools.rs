@@ -56,7 +56,7 @@ fn three_consecutive_turns_with_an_unknown_tool_end_with_a_last_answer() {
     let RecordBody::LimitReached(reached) = &run.step.records[2].body else {
         panic!("a limit was reached")
     };
-    assert_eq!(reached.limit, LimitKind::UnknownTools);
+    assert_eq!(reached.limit, LimitKind::Budget(BudgetKind::UnknownTools));
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     run.reply(says("I cannot."));
     let reason = FinishReason::Budget(BudgetKind::UnknownTools);
