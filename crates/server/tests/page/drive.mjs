@@ -2,6 +2,7 @@
 
 import * as chat from "./chat.mjs";
 import * as decisions from "./decisions.mjs";
+import * as heard from "./heard.mjs";
 import * as hostile from "./hostile.mjs";
 import * as layout from "./layout.mjs";
 import * as origins from "./origins.mjs";
@@ -10,7 +11,7 @@ import * as runs from "./runs.mjs";
 import * as sessions from "./sessions.mjs";
 import { World } from "./world.mjs";
 
-const scenarios = { ...chat, ...decisions, ...hostile, ...layout, ...origins, ...pictures, ...runs, ...sessions };
+const scenarios = { ...chat, ...decisions, ...heard, ...hostile, ...layout, ...origins, ...pictures, ...runs, ...sessions };
 const name = process.argv[2];
 const world = await World.start();
 let code = 0;

@@ -145,6 +145,10 @@ scenarios! {
     fn an_unknown_cost_is_left_out_and_a_partial_one_is_marked_as_a_lower_bound() = "says_how_sure_a_cost_is";
     fn the_screenshots_of_the_documents_are_taken() = "draws_the_pictures_of_the_documents";
     fn the_work_of_sub_agents_is_shown_within_their_call() = "shows_agents_within_agents";
+    fn the_focus_is_visible_with_forced_colors_and_never_beneath_a_heading() = "shows_where_the_focus_is";
+    fn long_names_take_several_lines_on_an_enlarged_page() = "cuts_no_name_off";
+    fn nothing_moves_if_the_user_prefers_reduced_motion() = "moves_nothing_if_that_is_not_wanted";
+    fn graphics_and_edges_of_fields_have_enough_contrast() = "draws_what_has_a_meaning_with_contrast";
 }
 
 #[tokio::test]
