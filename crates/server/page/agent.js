@@ -51,9 +51,9 @@ class Calls {
 /** One reply of a model, as it grows and as it is recorded. */
 class ReplyView {
   constructor() {
-    this.text = el("div", { class: "md" });
+    this.text = el("div", { class: "md", lang: "" });
     this.growing = new Growing(this.text);
-    this.thought = el("div", { class: "md" });
+    this.thought = el("div", { class: "md", lang: "" });
     this.thinking = new Growing(this.thought);
     this.thoughts = "";
     this.word = el("span", { text: "Thinking…" });
@@ -219,7 +219,7 @@ export class AgentView {
 
   /** Adds a user's message during the run. The model receives it after its calls, or after the reply in progress. */
   addUserMessage(text) {
-    const node = el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text));
+    const node = el("div", { class: "said steered", role: "group", "aria-label": "Added to the run" }, appendInOrder(el("div", { class: "bubble", lang: "" }), text));
     this.node.append(node);
     this.userMessages.push(node);
     const isCalling = [...this.calls.values()].some((call) => OPEN.has(call.state));

@@ -32,7 +32,7 @@ class App {
     // A dialog above the list is closed first.
     addEventListener("keydown", (event) => event.key === "Escape" && !event.target.closest?.("dialog") && this.fold());
     // The address selects the view, so this link must not change it.
-    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.fold(); this.main.focus(); });
+    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.fold(); (this.view.scroller ?? this.view.node).focus(); });
     addEventListener("titles", async () => {
       if (this.view instanceof Chat) await this.view.peek().catch(() => {});
       this.name();
@@ -56,6 +56,8 @@ class App {
     for (const place of [document.getElementById("where"), isChat && this.view.heading]) if (place) appendInOrder(fill(place), title);
     // A first message is visible beneath it.
     if (isChat) this.view.heading.classList.toggle("hidden", !session || !sessions.isTitled(session));
+    // Heard when the focus comes to the field, as it does in a view that was just opened.
+    if (isChat) this.view.composer.node.setAttribute("aria-label", inOrder(title));
     // The title is all that is visible from another tab.
     document.title = `${isChat && this.view.state === "waiting" ? `Waiting for ${this.view.awaited} · ` : ""}${inOrder(title)} · Neuraxis`;
   }
@@ -151,7 +153,7 @@ class App {
     this.name();
     this.view.open();
     if (this.view.composer) this.view.composer.focus(this.main);
-    else this.main.focus({ preventScroll: true });
+    else this.view.node.focus({ preventScroll: true });
   }
 }
 

@@ -4,7 +4,7 @@ import { mayDecide } from "./access.js";
 import { path, post } from "./api.js";
 import { Card } from "./card.js";
 import { announce, appendVisible, button, codeBox, el, fill, icon, isComposing } from "./dom.js";
-import { clock, spread } from "./format.js";
+import { spread } from "./format.js";
 import { briefOf, changesOf, shownArguments } from "./tool.js";
 
 const CAUSES = {
@@ -28,9 +28,12 @@ export class ApprovalView extends Card {
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
     if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `The stored question is not the one that was asked: ${altered}`));
     const canApprove = !altered && mayDecide();
+    // Someone who goes to the buttons by keyboard hears them on the way.
+    why.forEach((line, at) => { line.id = `${this.id}-why-${at}`; });
+    this.node.setAttribute("aria-describedby", why.map(({ id }) => id).join(" "));
     fill(this.node, title, why, this.what(request), canApprove ? this.editor(request) : null, this.token, canApprove ? this.memory(request) : null, this.problem, this.answers(altered),
       plan && appendVisible(el("p", { class: "hint" }), `The run's usage counts toward the plan ${plan}`),
-      request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
+      request.expires_at && this.openUntil(request.expires_at, request.name));
   }
 
   what({ name, arguments: args }) {

@@ -1,7 +1,15 @@
 // A card for a user's decision: sending an answer, asking for the token if needed, and reporting failures.
 
 import { key, mayDecide, setKey, tokenHint } from "./access.js";
+import { now } from "./api.js";
 import { alertLine, announce, el, setAlert } from "./dom.js";
+import { clock } from "./format.js";
+
+/** How long before a question closes this is announced, in milliseconds. */
+const NOTICE = 60_000;
+
+/** The longest delay that browsers support, in milliseconds. */
+const LONGEST = 2 ** 31 - 1;
 
 let count = 0;
 
@@ -25,6 +33,22 @@ export class Card {
   answerRow(...parts) {
     if (mayDecide()) return el("div", { class: "row answers" }, ...parts);
     return el("p", { class: "line-note warn", text: "This page's key cannot decide; a key with the scope approve is required." });
+  }
+
+  /** Returns a line that says until when the question is open. A minute before that it says so, and it is announced. `name` is that of
+   *  the tool or of its server. */
+  openUntil(at, name) {
+    const line = el("p", { class: "hint", text: `Open until ${clock(at)}` });
+    const left = new Date(at) - now() - NOTICE;
+    if (left <= 0 || left > LONGEST) return line;
+    setTimeout(() => {
+      // It is gone once the question is settled or the view was left.
+      if (!line.isConnected) return;
+      line.className = "line-note warn";
+      line.textContent += ": less than a minute is left";
+      announce(`${name}: its question closes in a minute`);
+    }, left);
+    return line;
   }
 
   /** Asks for the token until a new one is stored, possibly through another card. */

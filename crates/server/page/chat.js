@@ -39,7 +39,7 @@ export class Chat {
       button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => saveConversation(this.sessionId, this.hooks.title(this.sessionId)).catch((problem) => this.complain(problem)) }));
     this.notice = el("div", { class: "notice" });
     /** The name of the session. */
-    this.heading = el("h1", { class: "hidden", dir: "auto" });
+    this.heading = el("h1", { class: "hidden", dir: "auto", lang: "" });
     this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, el("div", { class: "chat-head" }, this.heading, this.tools), this.earlier, this.turns, this.notice));
     this.anchor = new Anchor(this.scroller);
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => { passFocus(this.down, this.scroller); this.toEnd(); } });

@@ -155,7 +155,7 @@ export class Composer {
     if (hadFocus && !isBusy) this.focus(this.sendButton);
     this.isBusy = isBusy;
     this.showPlaceholder();
-    this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run in progress" : "Send");
+    for (const name of ["aria-label", "title"]) this.sendButton.setAttribute(name, isBusy ? "Send to the run in progress" : "Send");
     this.hint.textContent = hintOf(isBusy);
   }
 

@@ -89,7 +89,7 @@ function shownMessage(message) {
   const content = typeof message.content === "string" ? message.content : message.content && pretty(message.content);
   return el("div", { class: `sent ${message.role}` },
     el("p", { class: "label" }, ROLES[message.role] ?? message.role, message.name && appendVisible(el("code"), ` ${message.name}`)),
-    text && render(el("div", { class: "md" }), text),
+    text && render(el("div", { class: "md", lang: "" }), text),
     content && codeBox(content, { label: "Result" }),
     calls.map((call) => el("div", {}, el("p", { class: "label" }, "Calls ", appendVisible(el("code"), call.name)), shownArguments(call.arguments))),
     other.map((part) => el("p", { class: "hint", text: part.type.replaceAll("_", " ") })));

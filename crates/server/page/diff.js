@@ -62,7 +62,7 @@ function shown(name, lines, most, isDeleted = false) {
   const count = (kind) => lines.filter(([it]) => it === kind).length;
   // If all lines are new, they need no markers.
   const line = lines.every(([kind]) => kind === "added") ? plainLine : toldLine;
-  const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, most).map(line));
+  const body = el("pre", { tabindex: "0", role: "group", "aria-label": `Changes of ${name}` }, lines.slice(0, most).map(line));
   const figure = el("figure", { class: "diff" },
     el("figcaption", {}, appendVisible(el("span", { class: "path" }), name),
       isDeleted ? [el("span", { class: "minus", text: "deleted" })] : [el("span", { class: "plus", text: `+${count("added")}` }), el("span", { class: "minus", text: `−${count("removed")}` })]), body);

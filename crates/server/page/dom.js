@@ -122,6 +122,11 @@ export function loading() {
   return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
 }
 
+/** A view that scrolls. It takes the focus when it is opened, so that keys scroll it and its name is heard. */
+export function pageOf(name, ...children) {
+  return el("div", { class: "scroller page", tabindex: "-1", role: "region", "aria-label": name }, ...children);
+}
+
 /** A list of facts, each with its name. */
 export function factList(facts, className = "") {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== "");
@@ -218,16 +223,18 @@ export function appendVisible(node, text, signs = ODD) {
 
 /** Shows a text verbatim, in a scrolling box with a copy button. */
 export function codeBox(text, { label = "", className = "" } = {}) {
-  const pre = el("pre", { tabindex: "0", "aria-label": label || "Text" });
+  const pre = el("pre", { tabindex: "0", role: "group", "aria-label": label || "Text" });
   appendVisible(pre, text.length > MOST ? text.slice(0, MOST) : text);
+  // Several boxes may be next to each other.
+  const copies = label ? `Copy: ${label}` : "Copy";
   const rest = text.length - MOST;
   if (rest > 0) {
     const more = button({ text: `Show the other ${rest.toLocaleString("en")} characters`, className: "quiet small rest" });
     more.addEventListener("click", () => { passFocus(more, pre); more.remove(); appendVisible(pre, text.slice(MOST)); });
     pre.after(more);
-    return el("div", { class: `box ${className}` }, copyButton(() => text), pre, more);
+    return el("div", { class: `box ${className}` }, copyButton(() => text, copies), pre, more);
   }
-  return el("div", { class: `box ${className}` }, copyButton(() => text), pre);
+  return el("div", { class: `box ${className}` }, copyButton(() => text, copies), pre);
 }
 
 /** How many characters of a text are rendered until the user asks for more. */

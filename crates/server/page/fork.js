@@ -3,7 +3,7 @@
 import { path, post } from "./api.js";
 import { alertLine, appendInOrder, button, el, openDialog, submitOnce } from "./dom.js";
 import { shownFiles, wordsOf } from "./files.js";
-import { textOf } from "./format.js";
+import { oneLine, textOf } from "./format.js";
 import { render } from "./markdown.js";
 
 /** Asks for the first message. `chosen` returns the settings for the turn, `go` opens the new session. */
@@ -26,7 +26,7 @@ export function shownBefore(history) {
   const messages = history.filter((message) => textOf(message) && ["user", "assistant"].includes(message.role));
   if (messages.length === 0) return undefined;
   return el("div", { class: "before" }, el("p", { class: "line-note", text: "From before this session" }), messages.map((message) => {
-    if (message.role === "user") return el("div", { class: "said" }, el("div", { class: "files" }, shownFiles([message])), appendInOrder(el("div", { class: "bubble" }), wordsOf(message)));
-    return render(el("div", { class: "md" }), textOf(message));
+    if (message.role === "user") return el("div", { class: "said" }, el("h2", { class: "hidden", lang: "", text: oneLine(wordsOf(message) || "A message", 80) }), el("div", { class: "files" }, shownFiles([message])), appendInOrder(el("div", { class: "bubble", lang: "" }), wordsOf(message)));
+    return el("div", {}, el("h3", { class: "hidden", text: "Answer" }), render(el("div", { class: "md", lang: "" }), textOf(message)));
   }));
 }

@@ -225,8 +225,8 @@ function indented(all, at) {
 export function codeBlock(text, language = "") {
   const label = language || "text";
   const figure = el("figure", { class: "code", dir: "ltr" },
-    el("figcaption", {}, el("span", { text: label }), copyButton(() => figure.source, "Copy code")),
-    el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendCode(el("code"), text, language)));
+    el("figcaption", { lang: "en" }, el("span", { text: label }), copyButton(() => figure.source, "Copy code")),
+    el("pre", { tabindex: "0", role: "group", "aria-label": `Code, ${label}` }, appendCode(el("code"), text, language)));
   // The exact text, without characters replaced by code points, and updated as it grows.
   figure.source = text;
   return figure;

@@ -4,7 +4,6 @@ import { whoDecides } from "./access.js";
 import { path, post } from "./api.js";
 import { Card } from "./card.js";
 import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
-import { clock } from "./format.js";
 
 /** The input types for the formats that browsers support. */
 const TYPES = { email: "email", uri: "url", date: "date" };
@@ -71,7 +70,7 @@ class QuestionView extends Card {
       el("p", { class: "line-note warn", text: "This text comes from the tool, and your answer goes to it. Don't enter anything secret." }),
       this.form, this.token, this.problem,
       this.answerRow(this.controls),
-      el("p", { class: "hint", text: `Open until ${clock(question.expires_at)}` }));
+      this.openUntil(question.expires_at, question.from));
   }
 
   async send(action) {

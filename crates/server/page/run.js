@@ -2,12 +2,12 @@
 
 import { awaitsUser, mayDecide } from "./access.js";
 import { get, now, path } from "./api.js";
-import { appendInOrder, button, el, factList, failure, fill, loading } from "./dom.js";
+import { appendInOrder, button, el, factList, failure, fill, isSeen, loading, pageOf } from "./dom.js";
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
 import { withoutTexts } from "./files.js";
-import { clock, costOf, duration, tokensOf } from "./format.js";
+import { clock, costOf, duration, oneLine, reasonOf, tokensOf } from "./format.js";
 import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
 import { ENDED, statusTag } from "./runs.js";
@@ -43,7 +43,7 @@ export class RunPage {
     for (const [name, panel] of Object.entries(this.panels)) panel.setAttribute("aria-labelledby", `tab-${name}`);
     /** Hidden until there is a record, because nothing is known about the run before. */
     this.views = el("div", { class: "views", hidden: true }, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels));
-    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, this.views));
+    this.node = pageOf(this.title, el("div", { class: "wide-column" }, this.head, this.notice, this.views));
     this.panels.timeline.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
     this.rest = 0;
     /** The link to the session, where decisions are made too. */
@@ -87,6 +87,7 @@ export class RunPage {
     this.tag.replaceWith(tag);
     this.tag = tag;
     this.showFacts();
+    this.name();
     this.session.textContent = awaitsUser(run) && mayDecide() ? "Decide in the session" : "Open the session";
     // The rest stays, because the user may be about to use it.
     if (this.head.hasChildNodes()) return undefined;
@@ -96,6 +97,15 @@ export class RunPage {
         button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
       appendInOrder(el("h1"), withoutTexts(run.text) || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
     return undefined;
+  }
+
+  /** Names the view after the user's message: several runs may be open in tabs. */
+  name() {
+    const text = oneLine(withoutTexts(this.run.text) ?? "", 80);
+    const title = isSeen(text) ? `Run: ${text}` : "Run";
+    if (title === this.title) return;
+    this.title = title;
+    dispatchEvent(new Event("titles"));
   }
 
   /** Shows the facts about the run. Its duration grows until it ends; its working time stops while it waits. */
@@ -112,6 +122,7 @@ export class RunPage {
       ["Tool calls", `${used.tool_calls ?? 0}${used.tool_errors ? `, ${used.tool_errors} failed` : ""}`],
       ["Tokens", `${tokensOf(used.usage, "prompt_tokens")} → ${tokensOf(used.usage, "completion_tokens")}`],
       ["Cost", costOf(used) || "unknown"],
+      ["Ended", run.finish_reason && run.finish_reason !== "stop" ? reasonOf(run.finish_reason) : undefined],
     ], "big");
     // Unchanged facts stay, because the user may be copying them.
     const [shown, known] = [[...this.facts.children], [...facts.children]];
@@ -212,10 +223,11 @@ export class RunPage {
   }
 
   move(event, name) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
     const at = TABS.findIndex(([it]) => it === name);
-    const next = (at + step + TABS.length) % TABS.length;
+    const next = { ArrowRight: (at + 1) % TABS.length, ArrowLeft: (at + TABS.length - 1) % TABS.length, Home: 0, End: TABS.length - 1 }[event.key];
+    if (next === undefined) return;
+    // Home and End would scroll.
+    event.preventDefault();
     this.choose(TABS[next][0]);
     this.tabs[next].focus();
   }

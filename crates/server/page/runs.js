@@ -1,7 +1,7 @@
 // All runs, newest first: what each was about, how it ended, and its usage.
 
 import { get, now, path } from "./api.js";
-import { alertLine, appendInOrder, button, el, fill, isSeen, loading, passFocus, timeOf } from "./dom.js";
+import { alertLine, appendInOrder, button, el, fill, isSeen, loading, pageOf, passFocus, timeOf } from "./dom.js";
 import { withoutTexts } from "./files.js";
 import { costOf, duration, reasonOf, tokensOf } from "./format.js";
 
@@ -18,8 +18,8 @@ export class RunsPage {
     this.body = el("tbody", { role: "rowgroup" });
     this.notice = el("div");
     this.more = button({ text: "Show more", className: "small", hidden: true, onClick: () => this.load() });
-    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("h1", { text: "Runs" }),
-      el("div", { class: "table runs", tabindex: "0", role: "region", "aria-label": "Runs" }, el("table", { role: "table" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, HEADS.map((head, at) => el("th", { scope: "col", role: "columnheader", text: head, class: at > 2 ? "right" : undefined })))), this.body)),
+    this.node = pageOf(this.title, el("div", { class: "wide-column" }, el("h1", { text: "Runs" }),
+      el("div", { class: "table runs", tabindex: "0", role: "region", "aria-label": "All runs" }, el("table", { role: "table" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, HEADS.map((head, at) => el("th", { scope: "col", role: "columnheader", text: head, class: at > 2 ? "right" : undefined })))), this.body)),
       this.notice, this.more));
   }
 
@@ -52,7 +52,7 @@ export class RunsPage {
 /** A run's status, with the reason if there is one. */
 export function statusTag(run) {
   const reason = run.finish_reason && run.finish_reason !== "stop" ? reasonOf(run.finish_reason) : "";
-  return el("span", { class: `tag status ${run.status}`, text: run.status, title: reason || undefined });
+  return el("span", { class: `tag status ${run.status}`, title: reason || undefined }, run.status, reason && el("span", { class: "hidden", text: `, ${reason}` }));
 }
 
 /** The time from start to end, or until now for a run in progress. */

@@ -60,6 +60,8 @@ export class SessionList {
     Object.assign(this, { awaiting: [], isMoreAwaiting: false, open: undefined });
     /** What was written here in a new session, before the server has it, and the titles that are being saved, by session. */
     Object.assign(this, { begun: new Map(), titles: new Map() });
+    /** The last known state of each session. */
+    this.states = new Map();
     this.results = new Search(() => this.showFound());
     this.search = el("input", { type: "search", class: "field", placeholder: "Search titles and messages", maxlength: String(MOST_SEARCHED), "aria-label": "Search all sessions by title, by your messages, or by the start of their id", on: { input: () => this.find(), keydown: (event) => this.clearBy(event) } });
     this.list = el("div", { class: "session-list" });
@@ -237,6 +239,7 @@ export class SessionList {
     const all = [...this.sessions, ...this.others.filter(waits), ...found].filter(({ id }) => !known.has(id) && known.add(id));
     const sorted = [...all.filter(waits), ...all.filter((session) => !waits(session))];
     this.count([...this.sessions, ...this.others].filter(waits));
+    this.announceWaiting([...this.sessions, ...this.others]);
     const shown = text ? sorted.filter(fits) : sorted;
     const isMore = text ? this.results.isMore : Boolean(this.next);
     if (!isMore) passFocus(this.more, [...this.list.querySelectorAll("a")].at(-1) ?? this.search);
@@ -270,12 +273,22 @@ export class SessionList {
     sign.parentElement.setAttribute("aria-label", `Open the list of sessions${count ? `; ${count} of them ${count === "1" ? "waits" : "wait"} for input` : ""}`);
   }
 
+  /** Announces that a session has begun to wait, wherever the user is. The view of the open one announces more. */
+  announceWaiting(sessions) {
+    for (const session of sessions) {
+      const { id } = session;
+      const isNew = waits(session) && this.states.has(id) && this.states.get(id) !== "waiting";
+      if (isNew && id !== this.current) announce(`${inOrder(this.nameOf(session) ?? "A session")} waits for input`);
+      this.states.set(id, stateOf(session));
+    }
+  }
+
   entry(session) {
     const { id } = session;
     const at = lastUsed(session);
     const title = this.nameOf(session) ?? id;
     const sign = { waiting: () => el("span", { class: "tag warn", text: "waiting" }), running: () => [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] }[stateOf(session)]?.();
-    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title", dir: "auto" }), title), sign);
+    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title", dir: "auto", lang: "" }), title), sign);
     const pencil = button({ name: "pencil", label: `Rename ${title}`, className: "quiet small", onClick: () => this.askForTitle(id) });
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
     return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, el("span", { class: "tools" }, pencil, bin));

@@ -1,7 +1,7 @@
 // Totals of runs: overall, and by day, owner, model, role, tool and agent, each with a bar.
 
 import { get, path } from "./api.js";
-import { alertLine, announce, appendVisible, el, factList, fill, loading } from "./dom.js";
+import { alertLine, announce, appendVisible, el, factList, fill, loading, pageOf } from "./dom.js";
 import { costOf, duration, tokensOf } from "./format.js";
 
 /** The selectable periods, in days; 0 for all time. */
@@ -16,7 +16,7 @@ export class StatsPage {
     this.title = "Statistics";
     this.span = el("select", { class: "field", "aria-label": "Time", on: { change: () => this.choose() } }, SPANS.map(([days, text]) => el("option", { value: String(days), text, selected: days === 30 })));
     this.body = el("div", { class: "stats" });
-    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("div", { class: "stats-head" }, el("h1", { text: "Statistics" }), this.span), this.body));
+    this.node = pageOf(this.title, el("div", { class: "wide-column" }, el("div", { class: "stats-head" }, el("h1", { text: "Statistics" }), this.span), this.body));
   }
 
   open() {

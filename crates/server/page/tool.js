@@ -146,9 +146,9 @@ export class ToolView {
 
   /** The box for the output. */
   outputBox() {
-    this.pre = appendVisible(el("pre", { tabindex: "0", "aria-label": "Output so far" }), this.output.slice(-MOST_SHOWN));
+    this.pre = appendVisible(el("pre", { tabindex: "0", role: "group", "aria-label": "Output so far" }), this.output.slice(-MOST_SHOWN));
     this.shown = this.printed;
-    return el("div", { class: "box" }, copyButton(() => this.output), this.pre);
+    return el("div", { class: "box" }, copyButton(() => this.output, "Copy: Output so far"), this.pre);
   }
 
   progress({ name, steps }) {

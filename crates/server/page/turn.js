@@ -26,6 +26,9 @@ const WHOLE = 2 ** 32 - 1;
 /** The endings of a run that need no explanation. */
 const QUIET = new Set(["stop", "clarify"]);
 
+/** The maximum length of an answer that is announced in full, in characters. A screen reader cannot pause or repeat an announcement. */
+const SPOKEN = 300;
+
 /** The errors after which a provider may have used tokens. */
 const MAY_COST = new Set(["timeout", "invalid_response", "server", "content_filtered", "incomplete", "cancelled"]);
 
@@ -45,8 +48,8 @@ export class TurnView {
     this.pending = new Map();
     /** How often the connection was lost since the last event. */
     this.losses = 0;
-    this.bubble = el("div", { class: "bubble" });
-    this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
+    this.bubble = el("div", { class: "bubble", lang: "" });
+    this.title = el("h2", { class: "hidden", lang: "", text: oneLine(text || "A turn", 80) });
     this.attached = el("div", { class: "files" }, shownOnTheWay(files));
     this.saidActions = el("div", { class: "row said-actions" }, copyButton(() => this.message, "Copy the message"),
       hooks.edit && button({ name: "pencil", label: "Edit the message and ask again", className: "quiet small", onClick: () => this.edit() }));
@@ -283,6 +286,8 @@ export class TurnView {
     if (text && event.finish_reason !== "cancelled") {
       this.laidOut = root.lastReply().growing;
       this.laidOut.set(text);
+      // Leads past the reasoning and the calls.
+      this.laidOut.node.before(el("h3", { class: "hidden", text: "Answer" }));
     }
     for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
@@ -293,7 +298,13 @@ export class TurnView {
     this.finish(event);
     // A replay shows a run as its records have it.
     if (event.type === "run_failed" && this.hooks.retry) this.explain(line, text);
-    else if (this.hooks.isLive?.()) announce(isQuiet ? "The answer is complete" : endingOf(reason));
+    else if (this.hooks.isLive?.()) announce(isQuiet ? this.completion : endingOf(reason));
+  }
+
+  /** What is announced once the answer is complete: a short answer is part of it. */
+  get completion() {
+    const heard = this.laidOut?.isWhole ? this.laidOut.node.innerText.trim().replace(/\s+/g, " ") : "";
+    return `The answer is complete${heard && heard.length <= SPOKEN ? `: ${heard}` : ""}`;
   }
 
   /** Shows why a run failed in the server's wording for users. The run's own end is worded for operators. */

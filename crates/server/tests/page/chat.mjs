@@ -750,9 +750,10 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   for (const name of ["Skip to the content", "New session", "message", "Agent", "Channel", "Mode", "Why?", "Send"]) assert.ok(reached.has(name), `${name} is reached: ${[...reached]}`);
 }
 
-/** Returns the content of the last turn in order: a message in brackets, a note after a dash, a reply by its first word. */
+/** Returns the content of the last turn in order: a message in brackets, a note after a dash, a reply by its first word. The heading of an
+ *  answer is only heard. */
 const order = (page) => page.locator(".turn").last().evaluate((turn) => [...turn.querySelectorAll(".agent > *")].map((node) => {
-  const [text] = node.innerText.trim().split("\n");
+  const [text] = node.innerText.trim().replace(/^Answer\n+/, "").split("\n");
   if (node.matches(".steered")) return `[${text}]`;
   return node.matches(".line-note") ? `- ${text}` : text.split(" ")[0];
 }).filter(Boolean));

@@ -79,7 +79,7 @@ export async function shows_all_that_would_run(world) {
   const patch = "--- a/readme.md\n+++ b/readme.md\n@@ -1 +1 @@\n-a\n+b\n";
   await shown(page, "apply_patch", { patch });
   assert.equal(await page.locator(".ask .diff .added").count(), 1);
-  assert.deepEqual(await page.locator(".ask .diff [role]").evaluateAll((lines) => lines.map((line) => [line.role, line.textContent])), [["deletion", "-a"], ["insertion", "+b"]]);
+  assert.deepEqual(await page.locator(".ask .diff .line[role]").evaluateAll((lines) => lines.map((line) => [line.role, line.textContent])), [["deletion", "-a"], ["insertion", "+b"]]);
   const v4a = "*** Begin Patch\n*** Update File: readme.md\n*** Move to: new.md\n@@\n-a\n+b\n*** Delete File: old.md\n*** End Patch";
   await shown(page, "apply_patch", { patch: v4a.replaceAll("\n", "\r\n") });
   assert.deepEqual(await page.locator(".ask .diff .path").allInnerTexts(), ["new.md", "old.md"]);

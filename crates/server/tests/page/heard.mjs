@@ -1,10 +1,80 @@
 // What users hear, and where the focus is, without seeing the page or with much of it enlarged.
 
 import assert from "node:assert/strict";
-import { ask, choose, over, say, sees } from "./world.mjs";
+import { ask, choose, focused, go, listen, over, say, sees, WIDE } from "./world.mjs";
 
 /** The size of a page of 1280 by 1024 pixels at a zoom of 400 %. */
 const ENLARGED = { width: 320, height: 256 };
+
+/** Waits until something was announced that contains this text. */
+function hears(page, text) {
+  return page.waitForFunction((wanted) => window.told.some((told) => told.includes(wanted)), text);
+}
+
+export async function describes_a_question_by_its_reasons(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await page.clock.install();
+  const reason = "Changes of files are looked at first.";
+  const causes = "The conversation contains untrusted content: review this call carefully.";
+  await page.route("**/api/v1/approvals?*", async (route) => {
+    const response = await route.fetch();
+    const { approvals, ...more } = await response.json();
+    const at = await page.evaluate(() => new Date(Date.now() + 3_600_000).toISOString());
+    for (const { request } of approvals) Object.assign(request, { causes: ["untrusted_content"], expires_at: at });
+    await route.fulfill({ response, json: { ...more, approvals } });
+  });
+  await say(page, "write a note");
+  await page.waitForSelector(".ask .answers");
+  const described = await page.locator(".ask").evaluate((node) => node.getAttribute("aria-describedby").split(" ").map((id) => document.getElementById(id).textContent));
+  assert.ok(described[0].includes(reason), described[0]);
+  assert.equal(described[1], causes);
+  assert.equal(await page.locator(".ask [aria-label='Copy: Full arguments']").count(), 1, "the box is told from others");
+  // A minute before it closes, the question says so.
+  await listen(page);
+  await page.clock.fastForward("58:30");
+  assert.equal(await page.locator(".ask .hint >> text=less than a minute").count(), 0);
+  await page.clock.fastForward("00:31");
+  await sees(page, ".ask .warn", "less than a minute is left");
+  await page.clock.runFor(100);
+  await hears(page, "write_file: its question closes in a minute");
+  await world.accessible(page, "a question that is about to close");
+}
+
+export async function leads_to_the_answer(world) {
+  const page = await world.open();
+  await listen(page);
+  await ask(page, "private matters");
+  await hears(page, "The answer is complete: I may not read that.");
+  const headings = (selector) => page.locator(`${selector} :is(h2, h3)`).allTextContents();
+  assert.deepEqual(await headings(".turn"), ["private matters", "Answer"]);
+  const isBeforeAnswer = await page.locator(".reply h3").evaluate((heading) => heading.nextElementSibling.textContent.includes("I may not read that."));
+  assert.ok(isBeforeAnswer, "the heading leads past the calls");
+  await page.evaluate(() => { window.told = []; });
+  await ask(page, "markdown please");
+  await hears(page, "The answer is complete");
+  assert.ok(await page.evaluate(() => window.told.every((told) => !told.includes("What the plan is"))), "a long answer is not read out");
+  // The page is in English; what was written in it may be in any language, except the page's own words in between.
+  for (const selector of [".turn .bubble", ".reply > .md", ".session-list .title"]) assert.equal(await page.locator(selector).first().getAttribute("lang"), "", selector);
+  assert.equal(await page.locator(".code figcaption").getAttribute("lang"), "en");
+  assert.equal(await page.getByRole("group", { name: "Code, rust" }).count(), 1, "a box that takes the focus has a role that can have a name");
+  // A message during a run, and the messages before a session, are told from what the model says.
+  await say(page, "endless please");
+  await sees(page, ".turn:last-child .reply .md", "word3");
+  assert.equal(await page.getByRole("button", { name: "Send to the run in progress" }).getAttribute("title"), "Send to the run in progress");
+  await say(page, "finish it");
+  await page.getByRole("group", { name: "Added to the run" }).waitFor();
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 3);
+  const session = new URL(page.url()).hash.split("/").at(-1);
+  const { runs } = await world.api(`/sessions/${session}`);
+  const forked = await world.api(`/runs/${runs[0].run_id}/fork`, { message: "private again" });
+  assert.ok(forked.session_id, JSON.stringify(forked));
+  await go(page, `#/sessions/${forked.session_id}`);
+  await page.waitForSelector(".before");
+  assert.deepEqual(await headings(".before"), ["private matters", "Answer"]);
+  await world.accessible(page, "a conversation from before the session");
+}
 
 export async function shows_where_the_focus_is(world) {
   for (let at = 0; at < 30; at += 1) await world.api("/sessions", { id: `many-${String(at).padStart(2, "0")}` });
@@ -46,6 +116,55 @@ export async function cuts_no_name_off(world) {
   assert.ok(lines > 1.5, `a long title has ${lines} lines`);
   await world.accessible(page, "a long title in the list");
   await world.picture(page, "long-title-enlarged-light");
+}
+
+export async function names_each_view_and_lets_keys_scroll_it(world) {
+  for (let at = 0; at < 3; at += 1) await world.api("/sessions/talk/turns", { message: "many please" });
+  const page = await world.open({ viewport: { width: 1000, height: 400 } });
+  await page.click(".session-list a");
+  await over(page, 3);
+  await focused(page, "#message");
+  assert.equal(await page.locator(".composer").getAttribute("aria-label"), "many please");
+  await page.click(".side-foot >> text=All runs");
+  await page.waitForSelector(".runs tbody tr");
+  await focused(page, ".page[aria-label=Runs]");
+  await page.setViewportSize({ width: 1000, height: 200 });
+  await page.keyboard.press("PageDown");
+  await page.waitForFunction(() => document.querySelector(".page").scrollTop > 0);
+  await page.setViewportSize(WIDE);
+  await page.locator(".runs a").first().click();
+  await page.waitForFunction(() => document.title === "Run: many please · Neuraxis");
+  await page.waitForSelector(".bar-row");
+  await page.focus("#tab-timeline");
+  await page.keyboard.press("End");
+  await focused(page, "#tab-decision[aria-selected=true]");
+  await page.keyboard.press("Home");
+  await focused(page, "#tab-timeline[aria-selected=true]");
+  // Why a run ended is not in a tooltip alone.
+  await go(page, "#/");
+  await say(page, "endless please");
+  await sees(page, ".reply .md", "word3");
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 1);
+  await page.click(".actions a");
+  await sees(page, ".run-head .status", "interrupted, cancelled");
+  await sees(page, ".run-head .facts-list", "Endedcancelled");
+  await world.accessible(page, "a run that was stopped");
+}
+
+export async function announces_that_another_session_waits(world) {
+  await world.api("/sessions/talk/turns", { message: "markdown please" });
+  const page = await world.open({ token: false, hash: "#/stats" });
+  await page.waitForSelector(".session-list li");
+  await listen(page);
+  await world.api("/sessions/talk/turns", { message: "write a note", channel: "code_task" });
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await hears(page, "markdown please waits for input");
+  const listed = page.waitForResponse("**/api/v1/sessions?*");
+  await page.evaluate(() => { window.told = []; dispatchEvent(new Event("focus")); });
+  await (await listed).finished();
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  assert.deepEqual(await page.evaluate(() => window.told.filter(Boolean)), [], "once");
 }
 
 export async function moves_nothing_if_that_is_not_wanted(world) {

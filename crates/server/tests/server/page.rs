@@ -145,8 +145,12 @@ scenarios! {
     fn an_unknown_cost_is_left_out_and_a_partial_one_is_marked_as_a_lower_bound() = "says_how_sure_a_cost_is";
     fn the_screenshots_of_the_documents_are_taken() = "draws_the_pictures_of_the_documents";
     fn the_work_of_sub_agents_is_shown_within_their_call() = "shows_agents_within_agents";
+    fn a_question_is_described_by_its_reasons_and_says_when_it_is_about_to_close() = "describes_a_question_by_its_reasons";
+    fn an_answer_has_a_heading_and_a_short_one_is_announced_in_full() = "leads_to_the_answer";
     fn the_focus_is_visible_with_forced_colors_and_never_beneath_a_heading() = "shows_where_the_focus_is";
     fn long_names_take_several_lines_on_an_enlarged_page() = "cuts_no_name_off";
+    fn each_view_has_its_own_name_and_can_be_scrolled_by_keyboard() = "names_each_view_and_lets_keys_scroll_it";
+    fn a_session_that_begins_to_wait_is_announced_in_every_view() = "announces_that_another_session_waits";
     fn nothing_moves_if_the_user_prefers_reduced_motion() = "moves_nothing_if_that_is_not_wanted";
     fn graphics_and_edges_of_fields_have_enough_contrast() = "draws_what_has_a_meaning_with_contrast";
 }
