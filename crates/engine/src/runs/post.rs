@@ -114,8 +114,8 @@ impl Runs {
         let Reachability::Here(handle) = self.reach(run) else {
             return Ok(false);
         };
-        let origin = handle.link.feed.origin();
-        if origin.is_none_or(|origin| origin.policy == DataPolicy::ALL) {
+        let driven_here = handle.link.feed.driven_here();
+        if driven_here.is_none_or(|here| here.policy == DataPolicy::ALL) {
             return Ok(false);
         }
         match handle.link.send(input.input()) {

@@ -4,7 +4,7 @@
 mod conversion;
 mod expression;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::expression::Ratios;
 use super::{Rule, arguments};
