@@ -1,13 +1,16 @@
 //! How a run ends.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::citations::Source;
-use crate::ids::AgentId;
+use crate::ids::{AgentId, EffectId};
+use crate::interruption::Interruption;
 use crate::json::is_default;
 use crate::limits::BudgetMeasure;
+use crate::record::{LlmFailed, Record, RecordBody};
 use crate::usage::RunUsage;
 
 /// The status of a run.
@@ -241,9 +244,40 @@ pub struct RunOutcome {
     /// them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unheard: u32,
+    /// The model call whose last failed attempt ended it, if one did; absent in logs of earlier programs. See
+    /// [`model_failure`](Self::model_failure).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_call: Option<EffectId>,
+    /// Why it was ended without being continued, if it [was](FinishReason::Interrupted); absent in logs of earlier
+    /// programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<Interruption>,
 }
 
 impl RunOutcome {
+    /// Returns the failed attempt of a model call that ended the root agent with this outcome, from the records of its
+    /// run; `None` if it ended for another reason.
+    #[must_use]
+    pub fn model_failure<'a>(&self, records: &'a [Arc<Record>]) -> Option<&'a LlmFailed> {
+        let FinishReason::Failed(why) = &self.finish_reason else {
+            return None;
+        };
+        let of_root = records.iter().rev();
+        let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
+        let mut failures = of_root.filter_map(|record| match &record.body {
+            RecordBody::LlmFailed(failed) => Some(&**failed),
+            _ => None,
+        });
+        match self.failed_call {
+            Some(call) => failures.find(|failed| failed.effect_id == call),
+            // Logs of earlier programs do not name the call. If the last failed one ended the run, its error is the
+            // reason, also if a data policy replaced both texts.
+            None => failures
+                .next()
+                .filter(|failed| failed.error.to_string() == *why),
+        }
+    }
+
     /// Returns the status of a run with this outcome.
     #[must_use]
     pub const fn status(&self) -> RunStatus {

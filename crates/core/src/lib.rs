@@ -61,6 +61,7 @@ mod finish;
 mod ids;
 mod inbox;
 mod input;
+mod interruption;
 mod json;
 mod letters;
 mod limits;
@@ -118,6 +119,7 @@ pub use input::{
     ModelFailed, ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted,
     Vetting,
 };
+pub use interruption::Interruption;
 pub use json::{ContentHash, JsonText, laid_out_json, without_fence};
 pub use letters::{escaped, is_invisible, is_mark, is_overlay};
 pub use limits::{AgentLimits, BudgetMeasure, Limits, MicroUsd, Spent};

@@ -354,6 +354,8 @@ mod tests {
             usage,
             sources: Vec::new(),
             unheard: 0,
+            failed_call: None,
+            interruption: None,
         };
         let mut end = step(1, None);
         end.body = RecordBody::Final(Box::new(outcome));

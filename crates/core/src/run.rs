@@ -46,7 +46,7 @@ use std::time::Duration;
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::{FinishReason, RunStatus};
-use crate::ids::{AgentId, CallIndex, InputId, Role, ToolCallId};
+use crate::ids::{AgentId, CallIndex, EffectId, InputId, Role, ToolCallId};
 use crate::input::{Input, Recheck, Stamp};
 use crate::record::Record;
 use crate::spec::RunSpec;
@@ -149,6 +149,8 @@ enum Next {
     FinishWithDraft,
     /// End the agent with a question to the user.
     FinishWithQuestion,
+    /// End the agent because this model call failed with this error.
+    FinishFailed(EffectId, String),
     /// End the agent.
     Finish(FinishReason, String),
     /// Request again what was in progress when a process died.
@@ -244,6 +246,7 @@ impl RunTree {
                     let question = agent_step.texts.notes.ask_user;
                     agent_step.agent.finish_with_question(question)
                 }
+                Next::FinishFailed(call, why) => agent_step.finish_failed(call, why),
                 Next::Finish(reason, content) => agent_step.finish(reason, content),
                 // Actions that concern several agents.
                 Next::Resume(recheck) => agent_step.resume(recheck)?,

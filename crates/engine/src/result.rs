@@ -7,8 +7,8 @@ mod pending_call;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Cost, CountLabel, FinishReason, JsonText, MicroUsd, Record, RecordBody, RunId, RunOutcome,
-    RunStatus, RunUsage, SessionId, Source, Transcript, root_records,
+    Cost, CountLabel, FinishReason, Interruption, JsonText, MicroUsd, Record, RecordBody, RunId,
+    RunOutcome, RunStatus, RunUsage, SessionId, Source, Transcript, root_records,
 };
 use serde::Serialize;
 
@@ -50,6 +50,10 @@ pub struct OrchestratorResult {
     pub status: RunStatus,
     /// Why the run ended; null in JSON while it waits.
     pub finish_reason: Option<FinishReason>,
+    /// Why it was ended without being continued, if its finish reason is [`FinishReason::Interrupted`] and the cause
+    /// was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<Interruption>,
     /// The number of turns that counted toward the limit.
     pub turns: u32,
     /// Tokens used, in total and by the role that served.
@@ -126,6 +130,7 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
         run_id: run.link.run_id,
         status: outcome.map_or(RunStatus::Waiting, RunOutcome::status),
         finish_reason: outcome.map(|outcome| outcome.finish_reason.clone()),
+        interruption: outcome.and_then(|outcome| outcome.interruption),
         turns,
         usage,
         sources: outcome
@@ -157,6 +162,8 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
         usage: RunUsage::default(),
         sources: Vec::new(),
         unheard: 0,
+        failed_call: None,
+        interruption: None,
     }
 }
 
@@ -187,7 +194,7 @@ pub(crate) fn cost_label(records: &[Arc<Record>]) -> CountLabel {
 /// Returns the text for the user at the end of a run with these records.
 pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     let notice = match &outcome.finish_reason {
-        FinishReason::Failed(why) => apology::for_failure(why, records)
+        FinishReason::Failed(why) => apology::for_failure(outcome, records)
             .unwrap_or_else(|| format!("This could not be finished: {why}")),
         FinishReason::ContentFilter if outcome.content.is_empty() => {
             "The provider withheld the answer; rephrase the request.".to_owned()

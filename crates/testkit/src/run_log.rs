@@ -165,6 +165,8 @@ fn outcome(content: &str, finish_reason: FinishReason) -> RunOutcome {
         usage: RunUsage::default(),
         sources: Vec::new(),
         unheard: 0,
+        failed_call: None,
+        interruption: None,
     }
 }
 

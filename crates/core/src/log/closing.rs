@@ -12,6 +12,7 @@ use crate::duration::whole_millis;
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, CallIndex, InputId, RunId, Seq, Turn};
 use crate::input::Cancelled;
+use crate::interruption::Interruption;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{Record, RecordBody, ToolResult};
 use crate::texts::{ENDED_UNDECIDED, PROCESS_GONE};
@@ -31,9 +32,15 @@ pub struct LogEnd {
 /// none, with an unknown outcome; a result for every call that still waited for a user's decision, saying that it never
 /// ran; and the outcome of the run, as far as the readable records show it.
 ///
-/// The run ends as interrupted, for the given reason. Replaying such a log fails at the same place as before.
+/// The run ends as interrupted, by the given cause; `why` says it to people. Replaying such a log fails at the same
+/// place as before.
 #[must_use]
-pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<Arc<Record>> {
+pub fn closing_records(
+    records: &[Arc<Record>],
+    end: LogEnd,
+    cause: Interruption,
+    why: &str,
+) -> Vec<Arc<Record>> {
     let view = RunView::of(records);
     let turn = Turn(view.turns());
     let mut closing = Closing {
@@ -73,6 +80,8 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         unheard: view
             .conversation(AgentId::ROOT)
             .map_or(0, Conversation::unheard),
+        failed_call: None,
+        interruption: Some(cause),
     };
     closing.add(None, RecordBody::Final(Box::new(outcome)), None);
     closing.records

@@ -252,6 +252,10 @@ fn outcome(outcome: &mut RunOutcome, policy: DataPolicy) {
         usage: _,
         sources,
         unheard: _,
+        // The number of an effect.
+        failed_call: _,
+        // One of a fixed set of causes.
+        interruption: _,
     } = outcome;
     hide(content, policy.text);
     if !may_keep_sources(policy) {
@@ -283,7 +287,7 @@ fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
 fn finish_reason(reason: &mut FinishReason, policy: DataPolicy) {
     match reason {
         FinishReason::InvalidAnswer(why) => hide(why, policy.text && policy.tool_calls),
-        // Treated like the error of its model call: the kind stays, so it is still visible that they are the same.
+        // Treated like the error of its model call, so the kind stays.
         FinishReason::Failed(why) => {
             let (kind, words) = why.split_once(": ").unwrap_or(("", why.as_str()));
             let mut words = words.to_owned();

@@ -9,7 +9,7 @@ use crate::citations::{Source, cite};
 use crate::effect::{CancelModel, CancelTool, Effect};
 use crate::error::InputError;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
-use crate::ids::{AgentId, CallIndex};
+use crate::ids::{AgentId, CallIndex, EffectId};
 use crate::log::Conversation;
 use crate::metrics::Cost;
 use crate::outcome::{ToolFailure, ToolOutcome};
@@ -61,7 +61,7 @@ impl RunTree {
                 let mut agent_step = self.agent_step(agent, step)?;
                 agent_step.join_results();
                 let text = agent_step.agent.text();
-                agent_step.end(end_of(failure), text);
+                agent_step.end(end_of(failure), text, None);
             }
         }
         Ok(())
@@ -71,7 +71,19 @@ impl RunTree {
 impl AgentStep<'_> {
     /// Ends an agent, and continues whatever waits for its answer. Its calls must already have results.
     pub(super) fn finish(&mut self, reason: FinishReason, content: String) -> Next {
-        self.end(reason, content);
+        self.end(reason, content, None);
+        self.pass_on()
+    }
+
+    /// Ends an agent with its text so far because a model call failed, and continues whatever waits for its answer.
+    pub(super) fn finish_failed(&mut self, call: EffectId, why: String) -> Next {
+        let text = self.agent.text();
+        self.end(FinishReason::Failed(why), text, Some(call));
+        self.pass_on()
+    }
+
+    /// Continues whatever waits for the answer of an agent that has ended.
+    fn pass_on(&mut self) -> Next {
         if let Some(parent) = &self.agent.parent {
             // Other agents of its parent may begin, and after the last one the parent's call has its result.
             let collect = Next::Collect(parent.call.clone());
@@ -82,8 +94,13 @@ impl AgentStep<'_> {
         Next::Wait
     }
 
-    /// Ends an agent and records its outcome.
-    pub(super) fn end(&mut self, reason: FinishReason, content: String) {
+    /// Ends an agent and records its outcome, with the model call whose failure is the reason, if one is.
+    pub(super) fn end(
+        &mut self,
+        reason: FinishReason,
+        content: String,
+        failed_call: Option<EffectId>,
+    ) {
         self.agent.phase = Phase::Ended;
         let (content, sources) = self.cited(&reason, content);
         let is_root = self.agent.id == AgentId::ROOT;
@@ -97,6 +114,8 @@ impl AgentStep<'_> {
                 true => self.agent.conversation.unheard(),
                 false => 0,
             },
+            failed_call,
+            interruption: None,
         });
         let status = outcome.status();
         let recorded = outcome.clone();

@@ -6,7 +6,6 @@ use super::agent_step::AgentStep;
 use crate::decision::TakesOver;
 use crate::effect::Purpose;
 use crate::error::{InputError, LlmError, LlmErrorKind};
-use crate::finish::FinishReason;
 use crate::ids::Role;
 use crate::input::{ModelFailed, NextAttempt};
 use crate::metrics::Cost;
@@ -101,10 +100,7 @@ impl AgentStep<'_> {
                 ..planned
             }),
             TakesOver::Person => Next::FinishWithQuestion,
-            TakesOver::Nobody => {
-                let reason = FinishReason::Failed(error.to_string());
-                Next::Finish(reason, self.agent.text())
-            }
+            TakesOver::Nobody => Next::FinishFailed(call.effect_id, error.to_string()),
         }
     }
 

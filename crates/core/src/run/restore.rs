@@ -126,9 +126,8 @@ fn stamp_of(record: &Record) -> Stamp {
 fn matching<'a>(log: &'a [Arc<Record>], step: &Step) -> Result<&'a [Arc<Record>], RestoreError> {
     for (index, expected) in step.records.iter().enumerate() {
         let found = log.get(index);
-        let is_as_expected = found.is_some_and(|found| {
-            found == expected || Some(&**found) == uncounted(expected).as_ref()
-        });
+        let is_as_expected =
+            found.is_some_and(|found| found == expected || is_earlier_form(found, expected));
         if !is_as_expected {
             return Err(diverged(expected.seq, Some(expected), found));
         }
@@ -136,13 +135,23 @@ fn matching<'a>(log: &'a [Arc<Record>], step: &Step) -> Result<&'a [Arc<Record>]
     Ok(log.get(step.records.len()..).unwrap_or_default())
 }
 
-/// Returns the end of a run as it was recorded before `unheard` existed, if that makes a difference.
-fn uncounted(end: &Record) -> Option<Record> {
-    let mut end = end.clone();
-    let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &mut end.body else {
-        return None;
+/// Returns whether a record is the expected end of an agent as earlier programs recorded it: without what is not known
+/// from a log that lacks it.
+fn is_earlier_form(found: &Record, expected: &Record) -> bool {
+    let mut expected = expected.clone();
+    let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &mut expected.body else {
+        return false;
     };
-    (std::mem::take(&mut outcome.unheard) > 0).then_some(end)
+    let (RecordBody::Final(recorded) | RecordBody::RunFailed(recorded)) = &found.body else {
+        return false;
+    };
+    if recorded.unheard == 0 {
+        outcome.unheard = 0;
+    }
+    if recorded.failed_call.is_none() {
+        outcome.failed_call = None;
+    }
+    *found == expected
 }
 
 fn diverged(seq: Seq, expected: Option<&Arc<Record>>, found: Option<&Arc<Record>>) -> RestoreError {

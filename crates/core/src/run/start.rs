@@ -95,7 +95,7 @@ impl RunTree {
     /// Ends a run that could not even begin, which only a defect can cause.
     fn fail(&mut self, step: &mut StepBuilder, error: &InputError) {
         if let Ok(mut root) = self.agent_step(AgentId::ROOT, step) {
-            root.end(FinishReason::Failed(error.to_string()), String::new());
+            root.end(FinishReason::Failed(error.to_string()), String::new(), None);
         }
     }
 }

@@ -40,4 +40,5 @@ mod tool_errors;
 mod tool_retries;
 mod trimming;
 mod unknown_tools;
+mod what_ended;
 mod withheld;

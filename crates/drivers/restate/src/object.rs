@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::RunId;
+use neuraxis_core::{Interruption, RunId};
 use neuraxis_engine::{ResumeError, RunProgress, Runs, SteppedRun};
 use neuraxis_ports::StoreError;
 use restate_sdk::prelude::*;
@@ -274,8 +274,9 @@ impl SessionRuns {
 
     /// Ends a run that no worker can resume, so that the client waiting for it learns why.
     async fn give_up(&self, run: RunId, why: &str) -> HandlerResult<Stepped> {
-        let why = format!("no worker can resume it: {why} (their tools.root is another folder)");
-        match self.runs.close(run, &why).await {
+        let cause = Interruption::NoWorker;
+        let why = format!("{cause}: {why} (their tools.root is another folder)");
+        match self.runs.close_as(run, cause, &why).await {
             Ok(()) | Err(ResumeError::Ended(_)) => {
                 self.refusals.forget(run);
                 Ok(Stepped::Ended)

@@ -8,22 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunStarted, clip, has_answered,
-    root_records,
+    LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunOutcome, RunStarted, clip,
+    has_answered, root_records,
 };
 
 /// The maximum number of characters shown to the user of a tool's error, and of the tool's name, which a model wrote.
 const MAX_TOLD_CHARS: usize = 300;
 const MAX_NAME_CHARS: usize = 64;
 
-/// Returns the sentence for a run that ended because of the last failed model call of its root agent, or `None` if it
-/// ended for another reason.
-pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> {
-    let error = last_of_root(records, |body| match body {
-        RecordBody::LlmFailed(failed) => Some(&failed.error),
-        _ => None,
-    })?;
-    (error.to_string() == why).then(|| match error.kind {
+/// Returns the sentence for a run that ended because a model call of its root agent failed, or `None` if it ended for
+/// another reason.
+pub(super) fn for_failure(outcome: &RunOutcome, records: &[Arc<Record>]) -> Option<String> {
+    let error = &outcome.model_failure(records)?.error;
+    Some(match error.kind {
         LlmErrorKind::ContextOverflow { .. } => match room(records) {
             Some(room) => format!("{} {room}", sentence(error)),
             None => explain(error, &about_conversation(records)),
@@ -341,6 +338,6 @@ mod tests {
 
     #[test]
     fn a_run_that_ended_for_another_reason_is_not_a_model_failure() {
-        assert_eq!(for_failure("an internal error; it was logged", &[]), None);
+        assert_eq!(for_failure(&crate::result::crashed_outcome(), &[]), None);
     }
 }

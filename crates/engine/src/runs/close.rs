@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Decision, ForkPoint, InputError, Limits, LogEnd, Record, RecordBody, RestoreError, RunId, Seq,
-    SessionMetrics, Spent, Transcript, Turn, closing_records, last_turn,
+    Decision, ForkPoint, InputError, Interruption, Limits, LogEnd, Record, RecordBody,
+    RestoreError, RunId, Seq, SessionMetrics, Spent, Transcript, Turn, closing_records, last_turn,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::Instant;
@@ -19,9 +19,6 @@ use super::start::Base;
 use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
-
-/// Why a run ended whose caller had gone away, or was told that its request was refused.
-const ORPHANED: &str = "no caller learned that it had started";
 
 /// Recorded instead of the given reason when text is kept out of the log.
 const REASON_WITHHELD: &str = "the data policy keeps the reason out of the log";
@@ -41,6 +38,21 @@ pub(crate) enum Unresumable {
     Defect(InputError),
 }
 
+impl Unresumable {
+    /// Returns the cause to record.
+    pub(super) const fn cause(&self) -> Interruption {
+        match self {
+            Self::Log(RestoreError::OtherVersion { .. }) => Interruption::OtherVersion,
+            Self::Log(RestoreError::Withheld(_)) => Interruption::Withheld,
+            Self::Log(_) => Interruption::NotReplayable,
+            Self::Damaged(_) => Interruption::LogDamaged,
+            Self::Undecided => Interruption::Undecided,
+            Self::NoProgress(_) => Interruption::NoProgress,
+            Self::Defect(_) => Interruption::Defect,
+        }
+    }
+}
+
 /// Leaves out content of the records, since the closing record contains this text.
 impl fmt::Display for Unresumable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,11 +61,9 @@ impl fmt::Display for Unresumable {
                 write!(f, "replaying gives a different record {seq}")
             }
             Self::Log(error) => error.fmt(f),
-            Self::Damaged(why) => write!(f, "the log cannot be read: {why}"),
+            Self::Damaged(why) => write!(f, "{}: {why}", self.cause()),
             Self::Defect(error) => error.fmt(f),
-            Self::Undecided => {
-                f.write_str("its log contains no policy decision, so nothing would govern it")
-            }
+            Self::Undecided => self.cause().fmt(f),
             Self::NoProgress(times) => write!(
                 f,
                 "it was resumed {times} times without progress: each time its process died, it crashed, or its records could not be stored"
@@ -76,6 +86,24 @@ impl Runs {
     ///
     /// If the future is dropped, the run may still have been ended.
     pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
+        self.close_as(run_id, Interruption::Closed, why).await
+    }
+
+    /// Same as [`close`](Self::close), with a cause for programs beside the reason for people.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`close`](Self::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the run may still have been ended.
+    pub async fn close_as(
+        &self,
+        run_id: RunId,
+        cause: Interruption,
+        why: &str,
+    ) -> Result<(), ResumeError> {
         self.check_owner_of(run_id).await?;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
         // If the log cannot be read, it is not known where the run worked.
@@ -86,7 +114,7 @@ impl Runs {
             .cloned();
         let is_stored = spec.is_none_or(|spec| spec.data_policy().text);
         let why = if is_stored { why } else { REASON_WITHHELD };
-        self.close_claimed(claim, why, self.by.clone()).await
+        self.close_claimed(claim, cause, why, self.by.clone()).await
     }
 
     /// Ends a run that works in another folder and should end: nothing of it needs to run, so the folder is not needed.
@@ -96,7 +124,8 @@ impl Runs {
         run_id: RunId,
         why: &str,
     ) -> Result<(), ResumeError> {
-        match self.close(run_id, why).await {
+        let cause = Interruption::CancelledElsewhere;
+        match self.close_as(run_id, cause, why).await {
             Err(
                 ResumeError::AtWork(_)
                 | ResumeError::Ended(_)
@@ -110,6 +139,7 @@ impl Runs {
     pub(super) async fn close_claimed(
         &self,
         claim: Claim,
+        cause: Interruption,
         why: &str,
         by: Option<String>,
     ) -> Result<(), ResumeError> {
@@ -126,13 +156,18 @@ impl Runs {
         if records.last().is_some_and(|last| last.ends_the_run()) {
             return Err(ResumeError::Ended(run_id));
         }
-        self.end_as_interrupted(claim, records, why, by).await?;
+        self.end_as_interrupted(claim, records, cause, why, by)
+            .await?;
         Ok(())
     }
 
     /// Ends a run whose caller never learned of it, unless it has ended or was deleted with its session.
     pub(super) async fn end_orphan(&self, claim: Claim) -> Result<(), ResumeError> {
-        match self.close_claimed(claim, ORPHANED, None).await {
+        let cause = Interruption::NoCaller;
+        match self
+            .close_claimed(claim, cause, &cause.to_string(), None)
+            .await
+        {
             Err(ResumeError::Ended(_) | ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
             closed => closed,
         }
@@ -145,11 +180,11 @@ impl Runs {
         records: Vec<Arc<Record>>,
         why: Unresumable,
     ) -> Result<RunHandle, ResumeError> {
-        let (run_id, reason) = (claim.run(), why.to_string());
+        let (run_id, cause, reason) = (claim.run(), why.cause(), why.to_string());
         let records = self
-            .end_as_interrupted(claim, records, &reason, None)
+            .end_as_interrupted(claim, records, cause, &reason, None)
             .await?;
-        if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
+        if cause == Interruption::OtherVersion {
             match self.continue_closed(&records).await {
                 Ok(Some(handle)) => return Ok(handle),
                 Ok(None) => {}
@@ -170,6 +205,7 @@ impl Runs {
         &self,
         claim: Claim,
         mut records: Vec<Arc<Record>>,
+        cause: Interruption,
         why: &str,
         by: Option<String>,
     ) -> Result<Vec<Arc<Record>>, ResumeError> {
@@ -192,7 +228,7 @@ impl Runs {
             None => Seq(store.run(run_id).await?.records),
         };
         let at = self.parts.engine.clock.now();
-        let mut closing = closing_records(&records, LogEnd { run_id, last, at }, why);
+        let mut closing = closing_records(&records, LogEnd { run_id, last, at }, cause, why);
         if let Some(RecordBody::Cancelled(cancelled)) = closing
             .first_mut()
             .map(|record| &mut Arc::make_mut(record).body)

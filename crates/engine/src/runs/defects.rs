@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis_core::{Role, RunId, RunStatus};
+use neuraxis_core::{Interruption, Role, RunId, RunStatus};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
@@ -140,8 +140,9 @@ async fn a_run_whose_state_contradicts_itself_each_time_is_ended_and_its_session
         matches!(resumed, Err(ResumeError::Closed { .. })),
         "{resumed:?}"
     );
-    let ended = store.run(run).await.unwrap();
+    let ended = orchestrator.runs().result(run).await.unwrap();
     assert_eq!(ended.status, RunStatus::Interrupted);
+    assert_eq!(ended.interruption, Some(Interruption::NoProgress));
 
     let next = engine(&store, reply::text("42"));
     let (handle, _) = next.stream(request()).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use neuraxis_core::log::RunView;
 use neuraxis_core::uuid::Uuid;
-use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
+use neuraxis_core::{Interruption, RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RequestContext, RunFilter, RunSummary, StoreError};
 
 use super::slot::Claim;
@@ -21,9 +21,6 @@ const MOST_EARLIER: usize = 16;
 /// How long after the start of an engine runs are left alone whose tools belong to a server that has not connected yet:
 /// a resumed run keeps the tools that it is resumed with until its end.
 const SERVERS_BEGIN: Duration = Duration::from_secs(60);
-
-/// Why a run of an eval was ended whose process had died.
-const EVAL_GONE: &str = "the eval that started it is gone, and nothing waits for its result";
 
 /// Returns whether a session is one in which a run of an eval began, of a case or of a judge, according to its id.
 #[must_use]
@@ -160,7 +157,8 @@ impl Runs {
         // It is not waiting. An imported run is left to the user.
         let is_at_work = run.status == RunStatus::Running && !run.imported;
         if is_at_work && is_session_of_eval(&run.session) {
-            self.close(run.run_id, EVAL_GONE).await?;
+            let cause = Interruption::EvalGone;
+            self.close_as(run.run_id, cause, &cause.to_string()).await?;
             return Ok(None);
         }
         if let Some(dispatcher) = &self.parts.dispatcher {

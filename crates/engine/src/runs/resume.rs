@@ -307,9 +307,11 @@ impl Runs {
             Err(ResumeError::Refused(defect @ InputError::Inconsistent(_)))
                 if answers.is_empty() =>
             {
-                let why = Unresumable::Defect(defect).to_string();
+                let defect = Unresumable::Defect(defect);
+                let why = defect.to_string();
                 let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
-                self.close_claimed(claim, &why, None).await?;
+                self.close_claimed(claim, defect.cause(), &why, None)
+                    .await?;
                 Err(ResumeError::Closed { run: run_id, why })
             }
             leased => Ok(Prepared::Ready(Box::new(leased?))),

@@ -388,6 +388,8 @@ async fn an_answer_to_a_run_that_ends_elsewhere_is_not_reported_as_left_to_it() 
             usage: RunUsage::default(),
             sources: Vec::new(),
             unheard: 0,
+            failed_call: None,
+            interruption: None,
         }))
     });
     let approved = approved.await;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    AgentId, Cancelled, FinishReason, InboxInput, InputId, JsonText, PlanName, Record, RecordBody,
-    Reply, RunId, RunStarted, RunStatus, RunTree, Seq, SessionId, ToolFailure, Transcript,
+    AgentId, Cancelled, FinishReason, InboxInput, InputId, Interruption, JsonText, PlanName,
+    Record, RecordBody, Reply, RunId, RunStarted, RunStatus, RunTree, Seq, SessionId, ToolFailure,
+    Transcript,
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
@@ -96,7 +97,11 @@ fn other_version(record: &mut Record) {
     }
 }
 
-async fn assert_closed(store: &dyn SessionStore, run: RunId) -> Vec<Arc<Record>> {
+async fn assert_closed(
+    store: &dyn SessionStore,
+    run: RunId,
+    cause: Interruption,
+) -> Vec<Arc<Record>> {
     let summary = store.run(run).await.unwrap();
     assert_eq!(summary.status, RunStatus::Interrupted);
     assert!(matches!(
@@ -112,6 +117,10 @@ async fn assert_closed(store: &dyn SessionStore, run: RunId) -> Vec<Arc<Record>>
     let calls = |kind| records.iter().filter(move |it| it.body.kind() == kind);
     assert_eq!(calls("tool_call").count(), calls("tool_result").count());
     assert_eq!(records.iter().filter(|it| it.ends_the_run()).count(), 1);
+    let RecordBody::Final(outcome) = &records.last().unwrap().body else {
+        panic!("{records:?}")
+    };
+    assert_eq!(outcome.interruption, Some(cause));
     records
 }
 
@@ -134,7 +143,7 @@ async fn a_run_of_another_version_continues_at_its_next_turn_as_a_new_run() {
         (result.status, result.reply.as_str()),
         (RunStatus::Done, "Third.")
     );
-    let closed = assert_closed(store.as_ref(), run).await;
+    let closed = assert_closed(store.as_ref(), run, Interruption::OtherVersion).await;
     let records = next.records();
     let (before, after) = (
         &started(&closed).unwrap().spec,
@@ -205,7 +214,7 @@ async fn an_interrupted_eval_run_is_closed_and_not_resumed() {
     let recovered = orchestrator.runs().recover().await.unwrap();
     let is_empty = recovered.resumed.is_empty() && recovered.left.is_empty();
     assert!(is_empty, "{recovered:?}");
-    assert_closed(store.as_ref(), run).await;
+    assert_closed(store.as_ref(), run, Interruption::EvalGone).await;
     assert!(model.requests().is_empty());
 }
 
@@ -271,7 +280,7 @@ async fn a_log_that_does_not_replay_is_closed_and_frees_its_session() {
     };
     assert_eq!(*left, run);
     assert!(matches!(error, ResumeError::Closed { .. }), "{error}");
-    let records = assert_closed(store.as_ref(), run).await;
+    let records = assert_closed(store.as_ref(), run, Interruption::NotReplayable).await;
     let told = records.last().unwrap().to_json();
     assert!(
         told.contains("replaying gives a different record"),
@@ -300,12 +309,12 @@ async fn input_to_a_run_that_cannot_continue_is_refused_except_cancellation() {
         matches!(refused, Err(ResumeError::Closed { .. })),
         "{refused:?}"
     );
-    assert_closed(store.as_ref(), run).await;
+    assert_closed(store.as_ref(), run, Interruption::NotReplayable).await;
 
     let (store, run) = left(diverged).await;
     let orchestrator = engine(store.clone(), model(), Act::value("1"));
     orchestrator.runs().cancel(run, "enough").await.unwrap();
-    assert_closed(store.as_ref(), run).await;
+    assert_closed(store.as_ref(), run, Interruption::NotReplayable).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -373,7 +382,7 @@ async fn a_run_with_an_incomplete_log_is_closed_with_the_reason() {
         panic!("{refused:?}")
     };
     assert!(why.contains("data policy"), "{why}");
-    assert_closed(store.as_ref(), run).await;
+    assert_closed(store.as_ref(), run, Interruption::Withheld).await;
     assert_eq!(next.handle(request("more")).await.unwrap().reply, "ok");
 }
 
@@ -400,8 +409,9 @@ async fn an_unreadable_log_is_closed() {
         matches!(refused, Err(ResumeError::Closed { .. })),
         "{refused:?}"
     );
-    let summary = store.run(run).await.unwrap();
-    assert_eq!(summary.status, RunStatus::Interrupted);
+    let result = next.runs().result(run).await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+    assert_eq!(result.interruption, Some(Interruption::LogDamaged));
     assert_eq!(next.handle(request("more")).await.unwrap().reply, "ok");
 }
 

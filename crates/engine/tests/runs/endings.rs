@@ -43,6 +43,7 @@ impl Ask for neuraxis_engine::Orchestrator {
             .await
             .unwrap();
         assert_eq!(result.finish_reason, Some(FinishReason::Stop));
+        assert_eq!(result.interruption, None);
         result.reply
     }
 }

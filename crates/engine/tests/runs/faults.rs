@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    FinishReason, LlmError, LlmErrorKind, Mode, Record, RunStatus, Seq, SessionId,
+    FinishReason, Interruption, LlmError, LlmErrorKind, Mode, Record, RunStatus, Seq, SessionId,
 };
 use neuraxis_engine::{
     Event, NoResult, Orchestrator, RequestError, RetryPolicy, StepType, UserRequest,
@@ -455,6 +455,8 @@ async fn a_run_that_started_despite_a_refused_request_leaves_its_session_free() 
     let runs = store.inner().runs(&empty).await.unwrap();
     let ends: Vec<_> = runs.iter().map(|run| run.status).collect();
     assert_eq!(ends, [RunStatus::Interrupted, RunStatus::Done]);
+    let ended = orchestrator.runs().result(runs[0].run_id).await.unwrap();
+    assert_eq!(ended.interruption, Some(Interruption::NoCaller));
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,6 +485,9 @@ async fn a_failed_request_in_a_new_session_is_refused_at_once_and_leaves_it_free
             _ => &[RunStatus::Done],
         };
         assert_eq!(ends, expected);
+        let first = orchestrator.runs().result(runs[0].run_id).await.unwrap();
+        let cause = matches!(fault, Fault::LoseAnswer(_)).then_some(Interruption::StartUnconfirmed);
+        assert_eq!(first.interruption, cause);
     }
 }
 

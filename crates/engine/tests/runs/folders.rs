@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ApprovalDecision, JsonText, RunId, RunStatus, Seq, ToolOutcome, ToolOutput};
+use neuraxis_core::{
+    ApprovalDecision, Interruption, JsonText, RunId, RunStatus, Seq, ToolOutcome, ToolOutput,
+};
 use neuraxis_engine::{
     Answer, ClientInput, HeldRun, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest,
     UuidV7,
 };
-use neuraxis_ports::{ApproverReply, RunLog as _, SessionIndex as _};
+use neuraxis_ports::{ApproverReply, RunLog as _};
 use neuraxis_testkit::{
     Act, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -205,8 +207,9 @@ fn a_run_can_be_cancelled_from_another_folder() {
             } else {
                 runs.cancel(run, "not any more").await.unwrap();
             }
-            let summary = world.store.run(run).await.unwrap();
-            assert_eq!(summary.status, RunStatus::Interrupted);
+            let ended = runs.result(run).await.unwrap();
+            assert_eq!(ended.status, RunStatus::Interrupted);
+            assert_eq!(ended.interruption, Some(Interruption::CancelledElsewhere));
         });
         assert_eq!(world.tool.count(), 0);
     }
@@ -232,8 +235,9 @@ fn the_reason_for_cancelling_from_another_folder_follows_the_data_policy() {
         let runs = elsewhere.runs();
         let ended = runs.cancel_and_wait(run, "a canary", pause);
         ended.await.unwrap();
-        let summary = world.store.run(run).await.unwrap();
-        assert_eq!(summary.status, RunStatus::Interrupted);
+        let result = runs.result(run).await.unwrap();
+        assert_eq!(result.status, RunStatus::Interrupted);
+        assert_eq!(result.interruption, Some(Interruption::CancelledElsewhere));
         let records = world.store.records(run, Seq(0)).await.unwrap();
         assert!(!format!("{records:?}").contains("canary"));
     });

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ApprovalDecision, FinishReason, LiveBody, RunId, RunStatus, Seq};
+use neuraxis_core::{
+    ApprovalDecision, FinishReason, Interruption, LiveBody, RunId, RunStatus, Seq,
+};
 use neuraxis_engine::{DecideLater, Event, Orchestrator, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
@@ -154,6 +156,8 @@ async fn a_run_without_a_driver_can_be_closed_and_frees_its_session() {
     assert_eq!(closed.status, RunStatus::Interrupted);
     let why = FinishReason::Interrupted("enough".to_owned());
     assert_eq!(closed.finish_reason, Some(why));
+    let result = next.runs().result(run).await.unwrap();
+    assert_eq!(result.interruption, Some(Interruption::Closed));
     let again = next.runs().close(run, "enough").await;
     assert!(matches!(again, Err(ResumeError::Ended(_))));
     let result = next.handle(request("more")).await.unwrap();

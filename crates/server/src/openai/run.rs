@@ -191,7 +191,7 @@ impl ClientOutcome {
             result.reply.push_str(&why);
         }
         let notice = notice(&result, records);
-        let model_failure = model_failure(&result, records);
+        let model_failure = model_failure(records);
         let (calls, questions) = match result.finish_reason {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
             _ => (Vec::new(), Vec::new()),
@@ -308,17 +308,13 @@ fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<String
 }
 
 /// Returns OpenAI's code for the model failure that ended a run, if it is one that clients act on.
-fn model_failure(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<&'static str> {
-    let Some(FinishReason::Failed(why)) = &result.finish_reason else {
-        return None;
-    };
-    let mut latest_first = root_records(records).rev();
-    let last = latest_first.find_map(|record| match &record.body {
-        RecordBody::LlmFailed(failed) => Some(&failed.error),
+fn model_failure(records: &[Arc<Record>]) -> Option<&'static str> {
+    let mut latest_first = records.iter().rev();
+    let outcome = latest_first.find_map(|record| match &record.body {
+        RecordBody::RunFailed(outcome) if record.ends_the_run() => Some(outcome),
         _ => None,
-    });
-    let last = last.filter(|error| error.to_string() == *why)?;
-    match last.kind {
+    })?;
+    match outcome.model_failure(records)?.error.kind {
         LlmErrorKind::ContextOverflow { .. } => Some("context_length_exceeded"),
         LlmErrorKind::RateLimited { .. } => Some("rate_limit_exceeded"),
         _ => None,

@@ -84,11 +84,10 @@ pub(in crate::command) fn root_calls(
 
 /// Returns what to do about a run that failed.
 pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
-    let mut latest_first = root_records(records).rev();
-    let failure = latest_first.find_map(|record| match &record.body {
-        RecordBody::LlmFailed(failed) => Some(&failed.error),
-        _ => None,
-    });
+    let view = RunView::of(records);
+    let outcome = view.outcome();
+    let failure = outcome.and_then(|outcome| outcome.model_failure(records));
+    let failure = failure.map(|failed| &failed.error);
     match failure.map(|error| &error.kind) {
         Some(
             LlmErrorKind::Connection
@@ -102,7 +101,6 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
             "record it again with --record, or ask what was recorded".to_owned()
         }
         _ => {
-            let view = RunView::of(records);
             let run = view.run_id().map(|run| run.to_string());
             let run = run.unwrap_or_else(|| "last".to_owned());
             let is_temporary = failure.is_some_and(LlmError::is_retryable);

@@ -1,8 +1,9 @@
 //! Approvals: a user answers an ask about exact arguments, and never overrides a deny.
 
 use neuraxis_core::{
-    ApprovalDecision, ContentHash, Effect, Input, InputError, LogEnd, PendingKind, RecordBody,
-    RunStatus, ToolCallId, ToolFailure, Transcript, Vetting, closing_records, continued_history,
+    ApprovalDecision, ContentHash, Effect, Input, InputError, Interruption, LogEnd, PendingKind,
+    RecordBody, RunStatus, ToolCallId, ToolFailure, Transcript, Vetting, closing_records,
+    continued_history,
 };
 
 use crate::support::*;
@@ -189,7 +190,7 @@ fn a_call_undecided_when_its_log_was_closed_has_not_run() {
         last: last.seq,
         at: last.at,
     };
-    let closing = closing_records(&run.records, end, "not any more");
+    let closing = closing_records(&run.records, end, Interruption::Closed, "not any more");
     let RecordBody::ToolResult(result) = &closing[1].body else {
         panic!("{closing:?}")
     };

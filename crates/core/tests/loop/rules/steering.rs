@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    BudgetKind, Cancelled, FinishReason, Input, InputError, InputId, LimitReached, LogEnd, Message,
-    Purpose, RecordBody, RunStatus, RunTree, Steered, ToolSignal, Transcript, closing_records,
-    continued_history,
+    BudgetKind, Cancelled, FinishReason, Input, InputError, InputId, Interruption, LimitReached,
+    LogEnd, Message, Purpose, RecordBody, RunStatus, RunTree, Steered, ToolSignal, Transcript,
+    closing_records, continued_history,
 };
 
 use crate::support::*;
@@ -213,7 +213,12 @@ fn closing_a_log_records_unread_messages() {
         at: last.at,
     };
     let mut records = run.records.clone();
-    records.extend(closing_records(&run.records, end, "of another version"));
+    records.extend(closing_records(
+        &run.records,
+        end,
+        Interruption::OtherVersion,
+        "of another version",
+    ));
     let history = continued_history(&Transcript::default(), &records);
     assert_eq!(history.last_user_text(), "In German.");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Fuse, FusedFuture};
-use neuraxis_core::{RunId, SessionId};
+use neuraxis_core::{Interruption, RunId, SessionId};
 use neuraxis_ports::{RunStart, StoreError};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
@@ -17,9 +17,6 @@ use super::{ActiveRun, RunSlot, after_drop, note_unended};
 use crate::orchestrator::Parts;
 use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
-
-/// Why a run was ended whose request was refused although it had begun.
-const REFUSED: &str = "the store could not confirm that it had started, so its request was refused";
 
 /// The place of a run among those in progress here: nothing else in this process can resume the run meanwhile.
 #[derive(Debug)]
@@ -140,7 +137,11 @@ impl Claim {
             let (run, runs) = (self.run, Runs::new(&self.parts));
             let given_up = match start.request {
                 Some(_) => self.make_resumable(&start.session).await,
-                None => runs.close_claimed(self, REFUSED, None).await,
+                None => {
+                    let cause = Interruption::StartUnconfirmed;
+                    runs.close_claimed(self, cause, &cause.to_string(), None)
+                        .await
+                }
             };
             if let Err(error) = given_up {
                 note_unended(run, &error);

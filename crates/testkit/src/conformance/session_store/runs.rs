@@ -86,6 +86,8 @@ pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl Sessio
         usage: RunUsage::default(),
         sources: Vec::new(),
         unheard: 0,
+        failed_call: None,
+        interruption: None,
     };
     let ended = [
         busy.log.started("Hello?"),

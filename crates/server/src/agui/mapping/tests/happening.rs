@@ -135,6 +135,8 @@ fn outcome(failed: bool) -> Box<RunOutcome> {
         usage: RunUsage::default(),
         sources: Vec::new(),
         unheard: 0,
+        failed_call: None,
+        interruption: None,
     })
 }
 
