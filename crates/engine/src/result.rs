@@ -27,6 +27,11 @@ pub use pending_call::PendingCall;
 pub struct OrchestratorResult {
     /// The text for the user: the answer, or a friendly sentence that says why there is none.
     pub reply: String,
+    /// What the user is told beside what the model said: why there is no answer or only a part of one, or questions
+    /// that accompany calls of the client's tools. `reply` ends with it, after an empty line if the model said
+    /// anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
     /// The answer as JSON that fits the schema, if [`UserRequest::answer`](crate::UserRequest::answer) asked for one
     /// and the run gave it; `reply` then holds the same.
     #[serde(
@@ -112,16 +117,21 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
     let feed = &run.link.feed;
     let (answer, answer_fault) = feed.with_records(|records| answer::of_run(outcome, records));
-    let reply = match &answer {
-        Some(answer) => Some(answer.to_string()),
-        None => outcome.map(|outcome| feed.with_records(|records| reply(outcome, records))),
+    let (reply, notice) = match (&answer, outcome) {
+        (Some(answer), _) => (answer.to_string(), None),
+        (None, Some(outcome)) => {
+            let notice = feed.with_records(|records| notice(outcome, records));
+            (with_notice(&outcome.content, notice.as_deref()), notice)
+        }
+        (None, None) => (String::new(), None),
     };
     let (turns, usage) = match outcome {
         Some(outcome) => (outcome.turns, outcome.usage.clone()),
         None => end.so_far.clone().unwrap_or_default(),
     };
     OrchestratorResult {
-        reply: reply.unwrap_or_default(),
+        reply,
+        notice,
         answer,
         answer_fault,
         steps: Steps::of(Arc::clone(feed)),
@@ -193,7 +203,21 @@ pub(crate) fn cost_label(records: &[Arc<Record>]) -> CountLabel {
 
 /// Returns the text for the user at the end of a run with these records.
 pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
-    let notice = match &outcome.finish_reason {
+    with_notice(&outcome.content, notice(outcome, records).as_deref())
+}
+
+/// Adds what the user is told beside what the model said.
+fn with_notice(content: &str, notice: Option<&str>) -> String {
+    match notice {
+        Some(notice) if content.is_empty() => notice.to_owned(),
+        Some(notice) => format!("{content}\n\n{notice}"),
+        None => content.to_owned(),
+    }
+}
+
+/// Returns what the user is told beside what the model said, at the end of a run with these records.
+fn notice(outcome: &RunOutcome, records: &[Arc<Record>]) -> Option<String> {
+    Some(match &outcome.finish_reason {
         FinishReason::Failed(why) => apology::for_failure(outcome, records)
             .unwrap_or_else(|| format!("This could not be finished: {why}")),
         FinishReason::ContentFilter if outcome.content.is_empty() => {
@@ -218,7 +242,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
             let mut questions = asked_beside(records);
             questions.retain(|question| !outcome.content.contains(question));
             if questions.is_empty() {
-                return outcome.content.clone();
+                return None;
             }
             questions.join("\n\n")
         }
@@ -235,13 +259,8 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         reason if reason.ends_at_a_limit() && apology::ended_in_cut_calls(records) => {
             apology::CUT_CALLS.to_owned()
         }
-        _ => return outcome.content.clone(),
-    };
-    if outcome.content.is_empty() {
-        notice
-    } else {
-        format!("{}\n\n{notice}", outcome.content)
-    }
+        _ => return None,
+    })
 }
 
 /// Returns the questions that the agent asked the user in addition to the calls that end its run, in the order in which

@@ -98,7 +98,7 @@ impl Judge {
                 // The text of the answer for the user does not say why.
                 (Some(FinishReason::Failed(why)), _) => format!("its run failed: {why}"),
                 (_, Some(fault)) if result.status == RunStatus::Done => fault.to_string(),
-                (_, _) => result.reply.clone(),
+                (_, _) => result.notice.as_ref().unwrap_or(&result.reply).clone(),
             }),
         };
         judgment.map_err(|why| format!("the judge gave no judgment: {why}"))

@@ -19,6 +19,7 @@ pub(crate) fn schema() -> JsonObject {
         "type": "object",
         "properties": {
             "reply": {"type": "string", "description": "The answer, or why there is none."},
+            "notice": {"type": "string", "description": "The end of the reply that is not from the model, such as why there is no answer or only a part of one; omitted if there is none."},
             "session_id": {"type": "string", "description": "The value of `session` that continues the conversation."},
             "run_id": {"type": "string", "description": "The run's ID, for looking it up later."},
             "status": {
@@ -93,6 +94,8 @@ pub(crate) fn of_run(
     if let Some(members) = structured.as_object_mut() {
         let reason = result.finish_reason.as_ref().map(FinishReason::to_string);
         members.extend(reason.map(|reason| ("finish_reason".to_owned(), reason.into())));
+        let notice = result.notice.as_ref();
+        members.extend(notice.map(|notice| ("notice".to_owned(), notice.as_str().into())));
         if !result.sources.is_empty() {
             members.insert("sources".to_owned(), json!(result.sources));
         }

@@ -297,7 +297,7 @@ export class TurnView {
     if (event.sources?.length) this.body.append(sourcesOf(event.sources));
     this.finish(event);
     // A replay shows a run as its records have it.
-    if (event.type === "run_failed" && this.hooks.retry) this.explain(line, text);
+    if (event.type === "run_failed" && this.hooks.retry) this.explain(line);
     else if (this.hooks.isLive?.()) announce(isQuiet ? this.completion : endingOf(reason));
   }
 
@@ -308,11 +308,10 @@ export class TurnView {
   }
 
   /** Shows why a run failed in the server's wording for users. The run's own end is worded for operators. */
-  async explain(line, text) {
+  async explain(line) {
     const { result } = await get(path`/runs/${this.runId}`, { asks: false }).catch(() => ({}));
-    // A partial answer comes first, and is already shown above.
-    const why = (result?.reply ?? "").replace(text, "").trim();
-    if (why) appendVisible(fill(line), why);
+    // The reply also holds a partial answer, which is already shown above.
+    if (result?.notice) appendVisible(fill(line), result.notice);
     if (this.hooks.isLive?.()) announce(line.textContent);
   }
 

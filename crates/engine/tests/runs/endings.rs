@@ -43,7 +43,7 @@ impl Ask for neuraxis_engine::Orchestrator {
             .await
             .unwrap();
         assert_eq!(result.finish_reason, Some(FinishReason::Stop));
-        assert_eq!(result.interruption, None);
+        assert_eq!((result.notice, result.interruption), (None, None));
         result.reply
     }
 }
@@ -139,10 +139,10 @@ async fn a_cancelled_run_ends_with_the_text_so_far_and_the_reason() {
             events.next().await.unwrap();
         }
         handle.cancel(reason).unwrap();
-        assert_eq!(
-            handle.result().await.unwrap().reply,
-            format!("Let me look.\n\nCancelled before there was an {expected}")
-        );
+        let result = handle.result().await.unwrap();
+        let notice = format!("Cancelled before there was an {expected}");
+        assert_eq!(result.reply, format!("Let me look.\n\n{notice}"));
+        assert_eq!(result.notice, Some(notice));
     }
 }
 

@@ -78,6 +78,7 @@ async fn every_kind_of_model_failure_gives_a_friendly_reply_and_a_warning() {
             "{kind:?}: {}",
             result.reply
         );
+        assert_eq!(result.notice.as_ref(), Some(&result.reply), "{kind:?}");
         assert!(
             !result.reply.contains(SAID_BY_PROVIDER) && result.reply.ends_with('.'),
             "{kind:?}: {}",

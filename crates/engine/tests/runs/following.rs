@@ -158,6 +158,8 @@ async fn a_run_without_a_driver_can_be_closed_and_frees_its_session() {
     assert_eq!(closed.finish_reason, Some(why));
     let result = next.runs().result(run).await.unwrap();
     assert_eq!(result.interruption, Some(Interruption::Closed));
+    let notice = "The run was interrupted: enough";
+    assert_eq!(result.notice.as_deref(), Some(notice));
     let again = next.runs().close(run, "enough").await;
     assert!(matches!(again, Err(ResumeError::Ended(_))));
     let result = next.handle(request("more")).await.unwrap();

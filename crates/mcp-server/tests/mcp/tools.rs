@@ -198,7 +198,10 @@ async fn a_failed_run_is_reported_as_an_error() {
     let failed = served.call("ask", json!({"message": "x"})).await;
     assert_eq!(failed.is_error, Some(true));
     assert!(!text(&failed).is_empty());
-    assert_eq!(failed.structured_content.unwrap()["status"], "failed");
+    let known = failed.structured_content.as_ref().unwrap();
+    assert_eq!(known["status"], "failed");
+    assert_eq!(known["notice"], text(&failed));
+    fits_its_schema(&served.client.list_all_tools().await.unwrap()[0], known);
     served.leave().await;
 }
 

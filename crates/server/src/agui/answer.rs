@@ -78,7 +78,9 @@ impl RunFeed {
             Ok(result) if result.status == RunStatus::Waiting => self.mapping.wait(),
             Ok(result) => {
                 let reason = result.finish_reason.as_ref();
-                self.mapping.end(&result.reply, result.status, reason);
+                let notice = result.notice.as_deref();
+                self.mapping
+                    .end(&result.reply, notice, result.status, reason);
             }
             Err(problem) => {
                 let details = problem.details();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis::core::{
     BudgetKind, LlmErrorKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall, ToolChoice,
-    ToolKind, ToolSpec, root_records, run_messages,
+    ToolKind, ToolSpec, run_messages,
 };
 use neuraxis::engine::{PendingCall, RequestError, asked_beside};
 use neuraxis::{
@@ -43,7 +43,7 @@ pub(super) struct ClientOutcome {
     /// Whether a call of one of the client's tools was required, but the run waits for a user or asks the user instead.
     /// Many clients request a structured answer in this way, and repeat the request if they receive text.
     pub(super) lacks_call: bool,
-    /// The part of the reply after the answer, which is in no event: why a limit was reached, and what to do about it.
+    /// The notice of the result, unless it is in an event, as questions that accompany calls are.
     pub(super) notice: Option<String>,
     /// OpenAI's code for the model failure that ended the run.
     pub(super) model_failure: Option<&'static str>,
@@ -190,7 +190,8 @@ impl ClientOutcome {
             }
             result.reply.push_str(&why);
         }
-        let notice = notice(&result, records);
+        let is_sent = result.finish_reason == Some(FinishReason::ClientTools);
+        let notice = result.notice.clone().filter(|_| !is_sent);
         let model_failure = model_failure(records);
         let (calls, questions) = match result.finish_reason {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
@@ -290,21 +291,6 @@ pub(super) fn ends_with_a_question(event: &Event) -> bool {
         return false;
     };
     matches!(&record.body, RecordBody::Final(end) if end.finish_reason == FinishReason::Clarify)
-}
-
-/// Returns the part of a run's reply that follows the content of its final record. Questions that accompany calls are
-/// sent with the events.
-fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<String> {
-    if result.finish_reason == Some(FinishReason::ClientTools) {
-        return None;
-    }
-    let mut latest_first = root_records(records).rev();
-    let content = latest_first.find_map(|record| match &record.body {
-        RecordBody::Final(end) => Some(end.content.as_str()),
-        _ => None,
-    })?;
-    let notice = result.reply.strip_prefix(content)?.trim_start();
-    (!notice.is_empty()).then(|| notice.to_owned())
 }
 
 /// Returns OpenAI's code for the model failure that ended a run, if it is one that clients act on.

@@ -61,11 +61,11 @@ impl Outcome {
                 served: Served::Yes,
             };
         }
-        match reply.strip_prefix(content).map(str::trim) {
-            Some("") | None => answered(reply),
+        match &result.notice {
+            None => answered(reply),
             Some(notice) => Self {
                 text: content.to_owned(),
-                instead: Some(notice.to_owned()),
+                instead: Some(notice.clone()),
                 served: Served::Yes,
             },
         }

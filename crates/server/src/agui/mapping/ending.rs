@@ -11,10 +11,11 @@ use crate::agui::event::{Body, Interrupt, Outcome, RunResult, UsageOfModel};
 const RUN_FAILED: &str = "run-failed";
 
 impl Mapping {
-    /// Emits the result of the run.
+    /// Emits the result of the run: its reply, which ends with the notice, if there is one.
     pub(in crate::agui) fn end(
         &mut self,
         reply: &str,
+        notice: Option<&str>,
         status: RunStatus,
         reason: Option<&FinishReason>,
     ) {
@@ -22,7 +23,7 @@ impl Mapping {
             Some(FinishReason::Cancelled) => Outcome::Cancelled,
             Some(FinishReason::ClientTools) => {
                 let tool_questions = std::mem::take(&mut self.tool_questions);
-                self.add_missing_text(&tool_questions.join("\n\n"));
+                self.add_missing_text(&tool_questions.join("\n\n"), None);
                 Outcome::Success {
                     pending_tool_call_ids: self.unanswered(),
                 }
@@ -36,7 +37,11 @@ impl Mapping {
                 Outcome::Cancelled
             }
             _ => {
-                self.add_missing_text(reply);
+                let outcome = self.outcome.as_ref();
+                match (outcome.map(|outcome| outcome.content.clone()), notice) {
+                    (Some(content), Some(notice)) => self.add_missing_text(&content, Some(notice)),
+                    _ => self.add_missing_text(reply, None),
+                }
                 Outcome::Success {
                     pending_tool_call_ids: Vec::new(),
                 }
@@ -112,18 +117,19 @@ impl Mapping {
             .collect()
     }
 
-    /// Emits the part of the answer that has not been sent: some endings add a sentence of their own.
-    fn add_missing_text(&mut self, reply: &str) {
+    /// Emits the part of the answer that has not been sent, and the notice, which is in no event.
+    fn add_missing_text(&mut self, answer: &str, notice: Option<&str>) {
         self.end_open_messages(None);
-        let reply = reply.trim();
-        let sent: String = self.client_messages.texts().collect();
-        if reply.is_empty() || sent.trim_end().ends_with(reply) {
+        let mut missing = self.unsent_part(answer.trim()).to_owned();
+        if let Some(notice) = notice {
+            if !missing.is_empty() {
+                missing.push_str("\n\n");
+            }
+            missing.push_str(notice);
+        }
+        if missing.is_empty() {
             return;
         }
-        let last = self.client_messages.texts().next_back().map(str::trim);
-        let last = last.filter(|last| !last.is_empty());
-        let rest = last.and_then(|last| reply.strip_prefix(last));
-        let missing = rest.unwrap_or(reply).trim_start().to_owned();
         let message_id = format!("{}.answer", self.run);
         self.client_messages.begin(&message_id, None);
         self.client_messages.append_text(&message_id, &missing);
@@ -138,6 +144,18 @@ impl Mapping {
         for body in [start, content, Body::TextMessageEnd { message_id }] {
             self.emit(AgentId::ROOT, body);
         }
+    }
+
+    /// Returns the part of an answer that has not been sent.
+    fn unsent_part<'a>(&self, answer: &'a str) -> &'a str {
+        let sent: String = self.client_messages.texts().collect();
+        if sent.trim_end().ends_with(answer) {
+            return "";
+        }
+        let last = self.client_messages.texts().next_back().map(str::trim);
+        let last = last.filter(|last| !last.is_empty());
+        let rest = last.and_then(|last| answer.strip_prefix(last));
+        rest.unwrap_or(answer).trim_start()
     }
 
     fn interrupt(&self, agent: AgentId, request: &ApprovalRequested) -> Interrupt {

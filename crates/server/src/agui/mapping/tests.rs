@@ -77,7 +77,7 @@ proptest! {
             true => (RunStatus::Failed, FinishReason::ToolError),
             false => (RunStatus::Done, FinishReason::Stop),
         };
-        second.end("The answer.", status, Some(&reason));
+        second.end("The answer.", None, status, Some(&reason));
         let second = take_events(&mut second);
         order::check(&second).map_err(TestCaseError::fail)?;
         for call in begun(&second) {
@@ -100,7 +100,7 @@ fn retracted_text_is_removed_by_a_messages_snapshot() {
     mapping.apply(&says(&log, "Mild."));
     let record = replied(&mut log, 0, 0, reply::text("Mild."), false);
     mapping.apply(&Event::Record(Arc::new(record)));
-    mapping.end("Mild.", RunStatus::Done, Some(&FinishReason::Stop));
+    mapping.end("Mild.", None, RunStatus::Done, Some(&FinishReason::Stop));
     let events = take_events(&mut mapping);
     order::check(&events).unwrap();
     let snapshots = events.iter().filter(|it| it["type"] == "MESSAGES_SNAPSHOT");
@@ -128,7 +128,12 @@ fn only_text_that_was_not_streamed_live_is_sent_from_the_record() {
             false,
         );
         mapping.apply(&Event::Record(Arc::new(record)));
-        mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
+        mapping.end(
+            "It is mild.",
+            None,
+            RunStatus::Done,
+            Some(&FinishReason::Stop),
+        );
         let events = take_events(&mut mapping);
         order::check(&events).unwrap();
         assert_eq!(order::text(&events), "It is mild.");
@@ -155,6 +160,7 @@ fn calls_name_their_message_as_parent_and_a_closing_answer_is_sent() {
     mapping.apply(&Event::Record(Arc::new(record)));
     mapping.end(
         "I had to stop.",
+        None,
         RunStatus::Done,
         Some(&FinishReason::MaxTurns),
     );
@@ -171,6 +177,28 @@ fn calls_name_their_message_as_parent_and_a_closing_answer_is_sent() {
     let last = events.last().unwrap();
     assert_eq!(last["outcome"], json!({"type": "success"}));
     assert_eq!(last["usage"][0]["model"], "scripted");
+}
+
+#[test]
+fn a_notice_is_sent_once_after_an_answer_that_was_already_sent() {
+    for sent in ["It is mild.", "I looked. It is mild."] {
+        let mut log = log();
+        let mut mapping = mapping(&log);
+        mapping.begin();
+        let record = replied(&mut log, 0, 0, reply::text(sent), false);
+        mapping.apply(&Event::Record(Arc::new(record)));
+        mapping.apply(&Event::Record(log.finished("It is mild.")));
+        mapping.end(
+            "It is mild.\n\nThe rest was cut off.",
+            Some("The rest was cut off."),
+            RunStatus::Done,
+            Some(&FinishReason::MaxTurns),
+        );
+        let events = take_events(&mut mapping);
+        order::check(&events).unwrap();
+        let expected = format!("{sent}The rest was cut off.");
+        assert_eq!(order::text(&events), expected, "{events:?}");
+    }
 }
 
 #[test]
@@ -200,7 +228,12 @@ fn a_draft_awaiting_a_check_is_not_sent_and_the_answer_is_sent_once() {
         let draft = reply::reasoned("Think.", "It is mild, I guess.");
         let record = replied(&mut log, 0, 0, draft, false);
         mapping.apply(&Event::Record(Arc::new(record)));
-        mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
+        mapping.end(
+            "It is mild.",
+            None,
+            RunStatus::Done,
+            Some(&FinishReason::Stop),
+        );
         let events = take_events(&mut mapping);
         order::check(&events).unwrap();
         assert_eq!(order::text(&events), "It is mild.", "{events:?}");
