@@ -10,6 +10,7 @@ use crate::ids::{AgentId, EffectId};
 use crate::interruption::Interruption;
 use crate::json::is_default;
 use crate::limits::BudgetMeasure;
+use crate::log::root_records;
 use crate::record::{LlmFailed, Record, RecordBody};
 use crate::usage::RunUsage;
 
@@ -262,12 +263,12 @@ impl RunOutcome {
         let FinishReason::Failed(why) = &self.finish_reason else {
             return None;
         };
-        let of_root = records.iter().rev();
-        let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
-        let mut failures = of_root.filter_map(|record| match &record.body {
-            RecordBody::LlmFailed(failed) => Some(&**failed),
-            _ => None,
-        });
+        let mut failures = root_records(records)
+            .rev()
+            .filter_map(|record| match &record.body {
+                RecordBody::LlmFailed(failed) => Some(&**failed),
+                _ => None,
+            });
         match self.failed_call {
             Some(call) => failures.find(|failed| failed.effect_id == call),
             // Logs of earlier programs do not name the call. If the last failed one ended the run, its error is the

@@ -1,7 +1,7 @@
 //! Why a run that could not continue was ended.
 //!
 //! A cause is for programs; the sentence for people is in [`FinishReason::Interrupted`](crate::FinishReason) and may
-//! say more, such as which record differs. **Not for** runs that somebody cancels while they are in progress: these end
+//! say more, such as which record differs. **Not for** runs that are cancelled while they are in progress: these end
 //! themselves, as [cancelled](crate::FinishReason::Cancelled).
 
 use std::fmt;
@@ -64,5 +64,39 @@ impl fmt::Display for Interruption {
             Self::NoProgress => "it was resumed repeatedly without progress",
             Self::Defect => "its state contradicts itself",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_has_a_sentence_of_its_own_and_is_documented() {
+        let causes = [
+            Interruption::Closed,
+            Interruption::CancelledElsewhere,
+            Interruption::EvalGone,
+            Interruption::NoCaller,
+            Interruption::StartUnconfirmed,
+            Interruption::NoWorker,
+            Interruption::OtherVersion,
+            Interruption::Withheld,
+            Interruption::NotReplayable,
+            Interruption::LogDamaged,
+            Interruption::Undecided,
+            Interruption::NoProgress,
+            Interruption::Defect,
+        ];
+        let document = include_str!("../../../docs/server.md");
+        for cause in causes {
+            let name = serde_json::to_value(cause).unwrap();
+            let name = name.as_str().unwrap();
+            assert!(document.contains(&format!("`{name}`")), "{name}");
+        }
+        let sentences: BTreeSet<_> = causes.iter().map(ToString::to_string).collect();
+        assert_eq!(sentences.len(), causes.len());
     }
 }
