@@ -164,7 +164,7 @@ fn push_sign(letter: char, glyphs: Glyphs, text: &mut String) {
     match (letter, glyphs) {
         _ if is_harmless(letter) => text.push(letter),
         ('\0'..='\u{1f}', Glyphs::Ascii) => {
-            text.extend(['^', char::from_u32(0x40 + u32::from(letter)).unwrap_or('?')])
+            text.extend(['^', char::from_u32(0x40 + u32::from(letter)).unwrap_or('?')]);
         }
         ('\u{7f}', Glyphs::Ascii) => text.push_str("^?"),
         (_, Glyphs::Ascii) => text.push('?'),

@@ -36,6 +36,12 @@ fn result(events: &[Value]) -> &Value {
     results.next().unwrap()
 }
 
+fn assert_export_says_that_a_long_result_is_missing(machine: &Machine) {
+    let warned = machine.run(["sessions", "export", "long"]).stderr;
+    let expected = "does not hold all of 1 long result of tools";
+    assert!(warned.contains(expected), "{warned}");
+}
+
 #[test]
 fn a_long_output_is_cut_read_in_pages_shown_whole_and_deleted_with_its_session() {
     let machine = Machine::new().with_file("neuraxis.toml", RULE);
@@ -112,14 +118,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_deleted_with_its_session()
         "{unknown}"
     );
     assert!(unknown.contains("runs output"), "{unknown}");
-    let exported = machine.run(["sessions", "export", "long"]);
-    assert!(
-        exported
-            .stderr
-            .contains("does not hold all of 1 long result of tools"),
-        "{}",
-        exported.stderr
-    );
+    assert_export_says_that_a_long_result_is_missing(&machine);
     // It is deleted with the session.
     machine
         .run(["sessions", "delete", "long", "--yes"])

@@ -1,7 +1,6 @@
 //! Which messages are calculated, and which only look as if they could be.
 
 use neuraxis_core::{Message, ToolSpec};
-use neuraxis_offline::OfflineModel;
 use neuraxis_testkit::request_of;
 
 use crate::ask::{all, asking, calculate, respond, shown};
@@ -103,7 +102,7 @@ async fn a_message_that_is_more_or_less_than_a_calculation_is_not_calculated() {
         "What is it?",
     ] {
         let reply = respond(&asking(question, with_calculator())).await;
-        assert!(OfflineModel::is_no_answer(&reply), "{question}: {reply:?}");
+        assert!(reply.is_no_answer(), "{question}: {reply:?}");
     }
 }
 
@@ -119,7 +118,7 @@ async fn any_two_numbers_and_an_operator_are_calculated_but_not_with_another_wor
                 let reply = respond(&asking(&more, vec![calculate()])).await;
                 // By its name, a tool is called with whatever follows.
                 let is_named = ask == "calculate ";
-                assert_ne!(OfflineModel::is_no_answer(&reply), is_named, "{more}");
+                assert_ne!(reply.is_no_answer(), is_named, "{more}");
             }
         }
     }
@@ -128,7 +127,7 @@ async fn any_two_numbers_and_an_operator_are_calculated_but_not_with_another_wor
 #[tokio::test]
 async fn a_calculation_names_no_file_and_a_named_tool_gets_the_rest_of_the_message() {
     let reply = respond(&asking("what's 1/2 of the cake?", with_calculator())).await;
-    assert!(OfflineModel::is_no_answer(&reply), "{reply:?}");
+    assert!(reply.is_no_answer(), "{reply:?}");
     assert_calculated("calculate 5 kg * 3", "5 kg * 3").await;
     assert_calculated(r#"calculate {"expression":"6*7"}"#, "6*7").await;
 }

@@ -1,7 +1,6 @@
 //! How greetings and questions about the program itself are answered.
 
 use neuraxis_core::{Message, Part, ToolChoice};
-use neuraxis_offline::OfflineModel;
 
 use crate::ask::{all, asking, current_time, respond, shown};
 
@@ -21,7 +20,7 @@ async fn a_greeting_or_a_call_for_help_is_answered_with_what_can_be_asked() {
     ] {
         let reply = respond(&asking(message, all())).await;
         let said = shown(&reply);
-        assert!(!OfflineModel::is_no_answer(&reply), "{message}: {said}");
+        assert!(!reply.is_no_answer(), "{message}: {said}");
         for expected in [
             "No language model is configured",
             "- What time is it in Tokyo?",
@@ -57,7 +56,7 @@ async fn a_message_that_only_begins_with_a_greeting_is_no_greeting() {
         "What can you do about rust?",
     ] {
         let reply = respond(&asking(message, all())).await;
-        assert!(OfflineModel::is_no_answer(&reply), "{message}: {reply:?}");
+        assert!(reply.is_no_answer(), "{message}: {reply:?}");
     }
 }
 
@@ -67,7 +66,7 @@ async fn a_call_for_help_with_a_file_is_a_question_about_the_file() {
     let parts = vec![Part::text("help"), Part::text("fn main() {")];
     request.messages = [Message::User { parts }].into_iter().collect();
     let reply = respond(&request).await;
-    assert!(OfflineModel::is_no_answer(&reply), "{reply:?}");
+    assert!(reply.is_no_answer(), "{reply:?}");
 }
 
 #[tokio::test]
