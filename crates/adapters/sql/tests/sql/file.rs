@@ -108,6 +108,7 @@ async fn a_file_of_every_schema_version_is_read_completely() {
         "schema-8.db",
         "schema-9.db",
         "schema-10.db",
+        "schema-11.db",
     ] {
         let folder = tempfile::tempdir().unwrap();
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
