@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use neuraxis::core::{clip, is_invisible, is_overlay};
+use neuraxis::core::{is_invisible, is_overlay};
 use unicode_bidi::{BidiClass, bidi_class};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-use crate::glyphs::Glyphs;
+use crate::glyphs::{CUT, Glyphs};
 
 /// The maximum number of characters of quoted text in a line.
 const MAX_LINE_CHARS: usize = 1_000;
@@ -46,7 +46,11 @@ pub(crate) fn line_with_blanks(line: &str) -> String {
 }
 
 fn cut(line: &str, most: usize) -> String {
-    clip(&harmless(line), most)
+    let line = harmless(line);
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}{CUT}", line.get(..end).unwrap_or_default()),
+        None => line.into_owned(),
+    }
 }
 
 /// Escapes a text so that the reader sees exactly what it contains. Like [`harmless`], but also names by its number

@@ -161,7 +161,7 @@ impl fmt::Display for FinishReason {
     }
 }
 
-// Not `#[non_exhaustive]`: whoever describes limits or acts on them has to decide about a new one.
+// Not `#[non_exhaustive]`: code that describes limits or acts on them has to decide about a new one.
 /// A limit other than turns and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -22,7 +22,7 @@ pub enum Interruption {
     CancelledElsewhere,
     /// It was a run of an eval whose process died: nothing waits for its result.
     EvalGone,
-    /// Whoever requested it left before learning that it had started.
+    /// Its caller left before learning that it had started.
     NoCaller,
     /// The store could not confirm that it had started, so its request was refused.
     StartUnconfirmed,

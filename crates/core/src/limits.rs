@@ -194,7 +194,7 @@ impl Limits {
     }
 
     /// Changes each limit on a measure by what was used of it. Usage and limits are destructured in full, so that a new
-    /// limit does not compile until somebody decides whether it is used up.
+    /// limit does not compile until it is decided whether it is used up.
     fn changed_by(
         self,
         spent: Spent,

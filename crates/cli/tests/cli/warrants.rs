@@ -237,7 +237,7 @@ fn resuming_a_run_without_a_policy_decision_ends_it_and_frees_its_session() {
         "{ended}"
     );
     assert!(!wrote(&machine));
-    let free = run(&machine, &["ask", "--session", "forged", "Hello?"]);
+    let free = run(&machine, &["ask", "--session", "forged", "Write a haiku"]);
     assert_eq!(
         free.code,
         Some(6),

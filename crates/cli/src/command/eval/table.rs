@@ -279,7 +279,7 @@ mod tests {
         (change.was.active_ms, change.now.active_ms) = (1_500, 900);
         assert_eq!(
             usage(&change),
-            "used    1,000 → 1,250 tokens (+25%) · $0.0004 → ~$0.0001 (-75%) · 1.5 s → 900 ms for one attempt of each case\n\
+            "used    1,000 → 1,250 tokens (+25%) · $0.000400 → ~$0.000100 (-75%) · 1.5 s → 900 ms for one attempt of each case\n\
              models  openai/big → openai/small\n"
         );
         let mut unpriced = UsageChange::default();

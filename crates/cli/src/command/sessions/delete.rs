@@ -105,7 +105,7 @@ impl Delete {
         for session in &found {
             match sessions.delete(session).await {
                 Ok(()) => output.line(&format!("deleted {session}"))?,
-                // Somebody else deleted it meanwhile.
+                // Another process deleted it meanwhile.
                 Err(StoreError::NoSuchSession(_)) => {}
                 Err(StoreError::SessionBusy { run, .. }) => {
                     progress::warn(&format!(
