@@ -59,7 +59,8 @@ impl Glyphs {
 pub(crate) fn choose(stream: Stream) {
     let is_terminal = match stream {
         Stream::Output => io::stdout().is_terminal(),
-        Stream::Errors => io::stderr().is_terminal(),
+        // The answer may be on the terminal while standard error is not.
+        Stream::Errors => io::stderr().is_terminal() || io::stdout().is_terminal(),
     };
     let chosen = match is_terminal {
         true => Glyphs::of_terminal(|name| env::var_os(name), terminal::is_dumb()),

@@ -32,16 +32,16 @@ const DIM: Style = Style::new().dimmed();
 
 /// What turns while something is at work.
 const TURNS: [Glyph; 10] = [
-    Glyph::new("⠋", "|"),
-    Glyph::new("⠙", "/"),
-    Glyph::new("⠹", "-"),
-    Glyph::new("⠸", "\\"),
-    Glyph::new("⠼", "|"),
-    Glyph::new("⠴", "/"),
-    Glyph::new("⠦", "-"),
-    Glyph::new("⠧", "\\"),
-    Glyph::new("⠇", "|"),
-    Glyph::new("⠏", "/"),
+    Glyph::new("⠋", "."),
+    Glyph::new("⠙", "."),
+    Glyph::new("⠹", "o"),
+    Glyph::new("⠸", "o"),
+    Glyph::new("⠼", "O"),
+    Glyph::new("⠴", "O"),
+    Glyph::new("⠦", "o"),
+    Glyph::new("⠧", "o"),
+    Glyph::new("⠇", "."),
+    Glyph::new("⠏", "."),
 ];
 
 /// The current status.

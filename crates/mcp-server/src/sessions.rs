@@ -29,7 +29,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of characters shown of a tool's result.
 const MAX_RESULT_CHARS: usize = 2_000;
 
-/// Lists a page of the sessions that the owner may see, the one that was used last first.
+/// Lists a page of the sessions that the owner may see, most recently used first.
 pub(crate) async fn list(
     server: &McpServer,
     cursor: Option<&str>,

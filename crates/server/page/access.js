@@ -11,8 +11,9 @@ export const NOT_OWN = {
   detail: "Only its owner can add messages to it or continue it.",
 };
 
-/** The scopes of the current key, as reported by the server; undefined until then. */
-let scopes;
+/** What the server reports about the current key: its scopes, and whether there is one. Undefined until then. A proxy may add a key that
+ *  this tab does not have. */
+let reported;
 
 /** Returns the token or key sent to the server, if there is one. */
 export function key() {
@@ -21,21 +22,26 @@ export function key() {
 
 /** Stores the token or key to send from now on, replacing any other. */
 export function setKey(text) {
-  scopes = undefined;
+  reported = undefined;
   const trimmed = (text ?? "").trim();
   if (trimmed) inTab.set(PLACE, trimmed);
   else inTab.remove(PLACE);
   window.dispatchEvent(new Event("access"));
 }
 
-/** Stores the scopes that the server reports for the current key. */
-export function setScopes(reported) {
-  scopes = reported;
+/** Stores what the server reports about the current key. */
+export function setReported({ scopes = [], key: presented }) {
+  reported = { scopes, hasKey: Boolean(key() || presented) };
 }
 
 /** Whether decisions may be made. A user without a token or key is asked for the token. */
 export function mayDecide() {
-  return !key() || !scopes || scopes.includes("approve");
+  return !reported || reported.scopes.includes("approve") || !reported.hasKey;
+}
+
+/** Whether a decision requires a token or key that this tab does not have. */
+export function needsToken() {
+  return !key() && !reported?.scopes.includes("approve");
 }
 
 /** Who must act when a run waits for a decision or for an answer to a tool's question. */

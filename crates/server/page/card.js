@@ -1,6 +1,6 @@
 // A card for a user's decision: sending an answer, asking for the token if needed, and reporting failures.
 
-import { key, mayDecide, setKey, tokenHint } from "./access.js";
+import { key, mayDecide, needsToken, setKey, tokenHint } from "./access.js";
 import { now } from "./api.js";
 import { alertLine, announce, el, setAlert } from "./dom.js";
 import { clock } from "./format.js";
@@ -26,7 +26,7 @@ export class Card {
     /** The controls that send an answer. */
     this.controls = [];
     this.node = el("section", { class: "ask", role: "group", tabindex: "-1", "aria-labelledby": `${this.id}-title` });
-    if (!key()) this.askForToken();
+    if (needsToken()) this.askForToken();
   }
 
   /** Returns the row of controls that send an answer, or the reason why none would be accepted. */
@@ -41,9 +41,12 @@ export class Card {
     const line = el("p", { class: "hint", text: `Open until ${clock(at)}` });
     const left = new Date(at) - now() - NOTICE;
     if (left <= 0 || left > LONGEST) return line;
+    // Does not keep the view that shows it.
+    const shown = new WeakRef(line);
     setTimeout(() => {
+      const line = shown.deref();
       // It is gone once the question is settled or the view was left.
-      if (!line.isConnected) return;
+      if (!line?.isConnected) return;
       line.className = "line-note warn";
       line.textContent += ": less than a minute is left";
       announce(`${name}: its question closes in a minute`);
@@ -61,7 +64,7 @@ export class Card {
    *  `doing` names the action that needs the token. */
   async answer(doing, request) {
     if (!this.token.hidden && this.secret.value.trim()) setKey(this.secret.value);
-    if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
+    if (needsToken()) return this.complain(`${doing} needs the token.`, this.secret);
     // Disabling the focused control loses the focus.
     const focused = this.node.querySelector(":focus");
     const scroller = focused && this.node.closest(".scroller");

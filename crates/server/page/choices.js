@@ -1,6 +1,6 @@
 // The settings for a turn: agent, channel and mode, and what the policy decides for them.
 
-import { setScopes } from "./access.js";
+import { setReported } from "./access.js";
 import { get, path, post } from "./api.js";
 import { appendVisible, button, el, factList, fill, icon } from "./dom.js";
 import { duration, parsed } from "./format.js";
@@ -42,7 +42,7 @@ export class Choices {
 
   async offer(asks) {
     const policy = await get("/policy", { asks });
-    setScopes(policy.scopes);
+    setReported(policy);
     const { kept } = this;
     const lists = { agent: policy.agents, channel: policy.channels, mode: policy.modes };
     const usual = { channel: "chat", mode: "moderate" };

@@ -2,7 +2,7 @@
 
 import { awaitsUser, mayDecide } from "./access.js";
 import { get, now, path } from "./api.js";
-import { appendInOrder, button, el, factList, failure, fill, isSeen, loading, pageOf } from "./dom.js";
+import { appendInOrder, button, el, factList, failure, fill, inOrder, isSeen, loading, pageOf } from "./dom.js";
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
@@ -105,6 +105,7 @@ export class RunPage {
     const title = isSeen(text) ? `Run: ${text}` : "Run";
     if (title === this.title) return;
     this.title = title;
+    this.node.setAttribute("aria-label", inOrder(title));
     dispatchEvent(new Event("titles"));
   }
 
@@ -223,6 +224,8 @@ export class RunPage {
   }
 
   move(event, name) {
+    // With these the browser goes back, for example.
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const at = TABS.findIndex(([it]) => it === name);
     const next = { ArrowRight: (at + 1) % TABS.length, ArrowLeft: (at + TABS.length - 1) % TABS.length, Home: 0, End: TABS.length - 1 }[event.key];
     if (next === undefined) return;

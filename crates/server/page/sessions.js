@@ -1,4 +1,4 @@
-// The list of sessions at the side: the one that was used last first, searched, renamed, and deleted after confirmation.
+// The list of sessions at the side: most recently used first, searched, renamed, and deleted after confirmation.
 
 import { get, patch, path } from "./api.js";
 import { announce, appendInOrder, button, el, fill, icon, inOrder, isComposing, isSeen, loading, passFocus } from "./dom.js";

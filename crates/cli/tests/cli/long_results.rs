@@ -38,7 +38,7 @@ fn result(events: &[Value]) -> &Value {
 
 fn assert_export_says_that_a_long_result_is_missing(machine: &Machine) {
     let warned = machine.run(["sessions", "export", "long"]).stderr;
-    let expected = "does not hold all of 1 long result of tools";
+    let expected = "1 long result of tools is exported only as models read them";
     assert!(warned.contains(expected), "{warned}");
 }
 

@@ -69,7 +69,7 @@ fn of_sessions() -> DescribedRouter<ServerState> {
     let list = operation(
         "list_sessions",
         Tag::Sessions,
-        "Lists sessions, the one that was used last first, in pages.",
+        "Lists sessions, most recently used first, in pages.",
     )
     .description(
         "A session is used when a run of it begins or ends. One that is used while the pages are read moves to the \

@@ -91,7 +91,7 @@ impl TryFrom<String> for After {
     }
 }
 
-/// A page of sessions, the one that was used last first.
+/// A page of sessions, most recently used first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SessionPage")]
 pub(crate) struct Page {

@@ -374,6 +374,26 @@ export async function asks_for_a_key(world) {
   assert.ok(!(await page.content()).includes(key));
 }
 
+export async function decides_with_a_key_that_a_proxy_adds(world) {
+  const page = await world.open({ token: false });
+  const [reads, decides] = ["turns,read", "turns,read,approve"].map((scopes) => world.key("--owner", "ada", "--scope", scopes));
+  while ((await world.api("/policy")).status !== 401);
+  let added = decides;
+  await page.route("**/api/**", (route) => route.continue({ headers: { ...route.request().headers(), authorization: `Bearer ${added}` } }));
+  await page.reload();
+  await choose(page, "Channel", "code_task");
+  await question(page, "write a note");
+  assert.ok(await page.isHidden(".ask .token"), "this tab needs no key");
+  await page.click(".ask .primary");
+  await over(page, 1);
+  assert.equal(world.file("notes.md"), "# Notes\n\nAn old line.\n");
+  added = reads;
+  await page.reload();
+  await choose(page, "Channel", "code_task");
+  await say(page, "write it again");
+  await sees(page, ".ask .line-note", "cannot decide");
+}
+
 export async function takes_another_key_in_the_place_of_one(world) {
   const page = await world.open({ token: false });
   const [short, full] = ["approve", "turns,read"].map((scopes) => world.key("--owner", "ada", "--scope", scopes));

@@ -113,6 +113,7 @@ scenarios! {
     fn a_question_that_failed_to_load_can_be_loaded_again() = "asks_again_for_what_could_not_be_loaded";
     fn a_run_that_cannot_be_followed_is_not_shown_as_failed() = "follows_a_run_again_that_it_had_to_leave";
     fn a_required_key_is_requested_and_then_used() = "asks_for_a_key";
+    fn a_key_that_a_proxy_adds_decides_without_one_in_the_tab() = "decides_with_a_key_that_a_proxy_adds";
     fn an_insufficient_key_can_be_replaced() = "takes_another_key_in_the_place_of_one";
     fn a_session_of_another_user_is_reported_as_such_and_not_as_missing() = "says_whose_a_session_is_that_takes_no_turn";
     fn a_key_is_offered_only_the_agents_it_may_use() = "offers_a_key_what_it_may_choose";

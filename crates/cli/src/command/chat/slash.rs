@@ -111,7 +111,7 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 24] = [
         "[TITLE|none]",
         "show, set or remove the title of the session",
     ),
-    (Slash::Sessions, "sessions", "", "list the newest sessions"),
+    (Slash::Sessions, "sessions", "", "list the sessions that were used last"),
     (
         Slash::Prompts,
         "prompts",

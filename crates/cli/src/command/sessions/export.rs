@@ -159,8 +159,9 @@ impl ExportCount {
     fn report(&self) -> Result<(), CommandError> {
         if self.shortened > 0 {
             let results = counted(self.shortened, "long result");
+            let are = if self.shortened == 1 { "is" } else { "are" };
             progress::warn(&format!(
-                "the file does not hold all of {results} of tools: `neuraxis runs output RUN` lists and prints them"
+                "{results} of tools {are} exported only as models read them: `neuraxis runs output RUN` lists and prints them whole"
             ));
         }
         match (self.count, self.damaged) {

@@ -25,7 +25,7 @@ Examples:
   neuraxis sessions list --search tokyo
   neuraxis sessions list --limit 100 --format json | jq -r '.[].id'";
 
-/// List the sessions, the one that was used last first
+/// List the sessions, most recently used first
 ///
 /// Shows when each was last used, how many runs it has and how the last one stands, and its title or the beginning of
 /// its first message.
