@@ -88,16 +88,15 @@ impl Retention {
             let mut unfinished = UnfinishedRuns::default();
             loop {
                 ticks.tick().await;
-                let terms = (keep, archive.as_deref());
-                let now = SystemClock.now();
-                let mut checked = check(&sessions, terms, now, &mut clock).await.map(drop);
-                if checked.is_ok() {
-                    checked = unfinished
-                        .check(&sessions, keep, now)
-                        .await
-                        .map_err(RetireError::from);
-                }
-                if let Err(error) = checked {
+                let checked = async {
+                    let now = SystemClock.now();
+                    if let Some(before) = old_before(&sessions, keep, now, &mut clock).await? {
+                        retire(&sessions, before, archive.as_deref()).await?;
+                        unfinished.check(&sessions, before).await?;
+                    }
+                    Ok::<_, RetireError>(())
+                };
+                if let Err(error) = checked.await {
                     tracing::warn!(error = %with_causes(&error), "deleting expired sessions failed; trying again \
                                                                   later");
                 }
@@ -112,17 +111,18 @@ impl Drop for Retention {
     }
 }
 
-/// Deletes the sessions that have been inactive for this long, given this machine's current time. Returns how many.
-async fn check(
+/// Returns the time since which a session must have been inactive to be deleted, given this machine's current time.
+/// `None` if this check deletes nothing, because a clock may be wrong.
+async fn old_before(
     sessions: &Sessions,
-    (keep, archive): (Duration, Option<&Path>),
+    keep: Duration,
     now: Timestamp,
     clock: &mut AgeClock,
-) -> Result<u64, RetireError> {
+) -> Result<Option<Timestamp>, StoreError> {
     let reading = Reading::new(now, sessions.shared_time().await?);
     let which = clock.observe(reading);
     let Some(before) = reading.old_before(keep) else {
-        return Ok(0);
+        return Ok(None);
     };
     if which == ClockCheck::First && is_all_old(sessions, before).await? {
         tracing::warn!(
@@ -130,7 +130,7 @@ async fn check(
             "everything in the store is older than [store] keep, as if this machine's clock were ahead; no expired \
              sessions are deleted before the next check, in an hour"
         );
-        return Ok(0);
+        return Ok(None);
     }
     if which == ClockCheck::AfterJump {
         tracing::warn!(
@@ -138,9 +138,9 @@ async fn check(
             "the clock was set or this machine slept since the last check; no expired sessions are deleted before the \
              next check, in an hour"
         );
-        return Ok(0);
+        return Ok(None);
     }
-    retire(sessions, before, archive).await
+    Ok(Some(before))
 }
 
 /// Returns whether there are sessions, and neither a session nor a run was started since a time.
@@ -351,6 +351,19 @@ mod tests {
 
     fn day(number: i64) -> Timestamp {
         Timestamp::from_second(number * DAY).unwrap()
+    }
+
+    /// Deletes the sessions that are old at this time by this machine's clock. Returns how many.
+    async fn check(
+        sessions: &Sessions,
+        (keep, archive): (Duration, Option<&Path>),
+        now: Timestamp,
+        clock: &mut AgeClock,
+    ) -> Result<u64, RetireError> {
+        match old_before(sessions, keep, now, clock).await? {
+            Some(before) => retire(sessions, before, archive).await,
+            None => Ok(0),
+        }
     }
 
     #[tokio::test(start_paused = true)]

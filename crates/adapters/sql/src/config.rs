@@ -139,8 +139,8 @@ pub enum UnwritableFile {
     /// Open it like any other: this fails if SQLite must write for that, as it usually must.
     #[default]
     Open,
-    /// Only read it, without writing anything, not even beside it; see
-    /// [`SqlStore::is_read_only`](crate::SqlStore::is_read_only). For callers that mostly read: what they write is
+    /// Only read it; see [`SqlStore::is_read_only`](crate::SqlStore::is_read_only). If its log holds data and its folder
+    /// can be written, SQLite may put the index of the log beside it. For callers that mostly read: what they write is
     /// refused.
     Read,
 }

@@ -253,7 +253,7 @@ impl Task {
         batch: &mut Vec<Job>,
         most: usize,
     ) -> usize {
-        while self.deleted_in_log.is_some() {
+        while self.deleted_in_log.is_some() && self.stopped.is_none() {
             let received = timeout(EMPTY_AGAIN, jobs.recv_many(batch, most)).await;
             if let Ok(count) = received {
                 return count;

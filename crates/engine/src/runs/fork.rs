@@ -7,7 +7,7 @@ use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ClientTools, ForkPoint, Message, Mode, Part, PlanName, Record,
     Role, RunId, Seq, SessionId, Source, Taint, ToolKind, ToolSpec, TraceContext, Transcript, Turn,
-    forked_history, offered_tools,
+    forked_history, is_withheld, offered_tools,
 };
 use neuraxis_ports::{RequestContext, StoreError};
 
@@ -237,6 +237,8 @@ impl Runs {
                     .and_then(|it| it.strip_prefix("\n\n")),
                 None => Some(&**instructions),
             };
+            // What a data policy kept out of the log is no instruction.
+            let of_client = of_client.filter(|text| !is_withheld(text));
             client_input.instructions = of_client.map(str::to_owned);
         }
         if spec.client_tools == ClientTools::Wait {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use neuraxis_core::{
     FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, Taint, ToolCallId, ToolChoice,
-    ToolKind, ToolOutcome, ToolOutput, ToolSignal, ToolSpec, UnboundedSchema,
+    ToolKind, ToolOutcome, ToolOutput, ToolSignal, ToolSpec, Turn, UnboundedSchema,
 };
 use neuraxis_engine::{
-    Answer, AnswerSchema, ClientInput, ClientInputError, Orchestrator, OrchestratorBuilder,
-    OrchestratorResult, RequestError, RequestPart, UserRequest, replay,
+    Answer, AnswerSchema, ClientInput, ClientInputError, ForkOptions, Orchestrator,
+    OrchestratorBuilder, OrchestratorResult, RequestError, RequestPart, UserRequest, replay,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::Tool;
@@ -450,7 +450,8 @@ async fn a_repeated_request_must_have_the_same_client_input() {
 /// A front end describes the page that its user sees.
 #[tokio::test]
 async fn client_instructions_reach_the_model_and_no_record_if_text_is_withheld() {
-    let model = Arc::new(ScriptedModel::new().then(reply::text("Yes.")));
+    let model = ScriptedModel::new().then(reply::text("Yes."));
+    let model = Arc::new(model.then(reply::text("No.")));
     let store = Arc::new(MemoryStore::new());
     let orchestrator = of(&model)
         .policy(policy("channels.chat.data = { text = false }\n"))
@@ -470,4 +471,11 @@ async fn client_instructions_reach_the_model_and_no_record_if_text_is_withheld()
     let stored = stored.concat();
     assert!(!stored.contains("Lovelace"), "{stored}");
     assert!(stored.contains("[withheld: 29 bytes, sha256 "), "{stored}");
+    // What stands in their place is no instruction for a fork.
+    let options = ForkOptions::new("other".parse().unwrap()).message("And now?");
+    let runs = orchestrator.runs();
+    let fork = runs.fork(result.run_id, Turn(1), options).await.unwrap();
+    fork.result().await.unwrap();
+    let sent = texts(model.requests()[1].messages.messages());
+    assert!(!sent[0].contains("[withheld"), "{sent:?}");
 }

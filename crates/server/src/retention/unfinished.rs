@@ -4,14 +4,11 @@
 //! or left by a command waits for a person.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use neuraxis::core::RunId;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunSummary, StoreError};
-
-use super::clock::Reading;
 
 /// How many of them are named.
 const NAMED: usize = 5;
@@ -21,17 +18,13 @@ const NAMED: usize = 5;
 pub(super) struct UnfinishedRuns(HashSet<RunId>);
 
 impl UnfinishedRuns {
-    /// Logs how many runs have had no activity for as long as sessions are kept, with the ids of the first ones, if one
-    /// of them was not found by the previous check.
+    /// Logs how many runs have had no activity since a time, with the ids of the first ones, if one of them was not found
+    /// by the previous check.
     pub(super) async fn check(
         &mut self,
         sessions: &Sessions,
-        keep: Duration,
-        now: Timestamp,
+        before: Timestamp,
     ) -> Result<(), StoreError> {
-        let Some(before) = Reading::new(now, None).old_before(keep) else {
-            return Ok(());
-        };
         let runs = sessions.unfinished_since(before).await?;
         if self.has_new(&runs) {
             let first: Vec<String> = runs

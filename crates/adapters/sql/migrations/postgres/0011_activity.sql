@@ -1,3 +1,6 @@
+-- Before anything else: servers of the previous version may be committing, and they lock a run before its session.
+LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE;
+
 -- When the last run of a session ended or, if it has not, began, in microseconds since 1970; none if no run has a record.
 ALTER TABLE sessions ADD COLUMN last_active_at BIGINT;
 UPDATE sessions SET last_active_at = (
@@ -5,9 +8,7 @@ UPDATE sessions SET last_active_at = (
     WHERE session = sessions.key AND started_at IS NOT NULL ORDER BY runs.key DESC LIMIT 1
 );
 
--- Finds the sessions that were used last. The second one replaces an index by creation time, which sorts no list of an owner's
--- sessions any more.
-DROP INDEX sessions_by_owner;
+-- Finds the sessions that were used last.
 CREATE INDEX sessions_by_activity ON sessions (coalesce(last_active_at, created_at), id);
 CREATE INDEX sessions_by_owner_and_activity ON sessions (owner, coalesce(last_active_at, created_at), id);
 
@@ -19,7 +20,9 @@ CREATE FUNCTION note_activity() RETURNS trigger LANGUAGE plpgsql
     AS $$
 BEGIN
     UPDATE sessions SET last_active_at = coalesce(NEW.ended_at, NEW.started_at)
-    WHERE key = NEW.session AND last_active_at IS DISTINCT FROM coalesce(NEW.ended_at, NEW.started_at);
+    WHERE key = NEW.session AND last_active_at IS DISTINCT FROM coalesce(NEW.ended_at, NEW.started_at)
+        -- A restore brings the runs of a session in any order.
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE session = NEW.session AND key > NEW.key);
     RETURN NULL;
 END
 $$;

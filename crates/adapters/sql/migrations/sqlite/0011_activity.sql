@@ -5,11 +5,9 @@ UPDATE sessions SET last_active_at = (
     WHERE session = sessions.key AND started_at IS NOT NULL ORDER BY runs.key DESC LIMIT 1
 );
 
--- Finds the sessions that were used last. The second one replaces an index by creation time, which sorts no list of an owner's
--- sessions any more.
+-- Finds the sessions that were used last.
 CREATE INDEX sessions_by_activity ON sessions (coalesce(last_active_at, created_at), id);
 CREATE INDEX sessions_by_owner_and_activity ON sessions (owner, coalesce(last_active_at, created_at), id);
-DROP INDEX sessions_by_owner;
 
 -- Triggers, so that it costs no statement of its own where a run begins or ends, and nothing where a run goes on. A session
 -- that is created with its run has the time already.

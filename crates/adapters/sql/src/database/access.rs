@@ -53,13 +53,13 @@ impl Access {
         if is_empty(path) || (may_write(path, Kind::File) && (may_put_beside || has_index)) {
             return Ok(Self::Full);
         }
-        let log = with(path, LOG);
-        if is_empty(&log) && is_empty(&with(path, JOURNAL)) && !has_index {
-            return Ok(Self::ReadAlone(Unchanged::of(path)));
-        }
-        if has_index || may_put_beside {
-            return Ok(Self::Read);
-        }
+        let mut logs = [with(path, LOG), with(path, JOURNAL)].into_iter();
+        let log = logs.find(|log| !is_empty(log));
+        let log = match log {
+            None if !has_index => return Ok(Self::ReadAlone(Unchanged::of(path))),
+            Some(log) if !has_index && !may_put_beside => log,
+            _ => return Ok(Self::Read),
+        };
         let (path, log) = (path.display(), log.display());
         Err(OpenError::Store(StoreError::ReadOnly(format!(
             "{path}: {log} holds part of its data, which can only be read in a folder that can be written; copy both \
@@ -78,7 +78,8 @@ impl Access {
         }
     }
 
-    /// Fails if the file was opened as one that never changes, and did. What was read since may be wrong.
+    /// Fails if the file was opened as one that never changes, and did. What was read since may be wrong. Asked before each
+    /// use of a connection, so a change during the last one is not noticed.
     pub(super) fn check_unchanged(&self) -> Result<(), Error> {
         match self {
             Self::ReadAlone(then) if Unchanged::of(&then.path) != *then => Err(Error::other(

@@ -111,7 +111,12 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 24] = [
         "[TITLE|none]",
         "show, set or remove the title of the session",
     ),
-    (Slash::Sessions, "sessions", "", "list the sessions that were used last"),
+    (
+        Slash::Sessions,
+        "sessions",
+        "",
+        "list the sessions that were used last",
+    ),
     (
         Slash::Prompts,
         "prompts",

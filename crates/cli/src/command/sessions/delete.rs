@@ -79,7 +79,7 @@ impl Delete {
         Ok(())
     }
 
-    /// Deletes the sessions of an owner. One that cannot be deleted does not keep the others.
+    /// Deletes the sessions of an owner. One with an unfinished run does not keep the others.
     async fn run_for(&self, owner: &str, sessions: &Sessions) -> Result<(), CommandError> {
         // All are found before the first one is deleted, so that the question says how many there are.
         let mut found = Vec::new();
@@ -103,7 +103,13 @@ impl Delete {
         let mut output = Output::new();
         let mut left = 0_u64;
         for session in &found {
-            match sessions.delete(session).await {
+            let deleted = match sessions.get(session).await {
+                // It was deleted while the user was asked, and another owner has the id now.
+                Ok(now) if now.owner.as_deref() != Some(owner) => continue,
+                Ok(_) => sessions.delete(session).await,
+                Err(error) => Err(error),
+            };
+            match deleted {
                 Ok(()) => output.line(&format!("deleted {session}"))?,
                 // Another process deleted it meanwhile.
                 Err(StoreError::NoSuchSession(_)) => {}
