@@ -76,9 +76,12 @@ export async function renames_sessions(world) {
   await loading.continue();
   await page.waitForFunction(() => window.told.includes("Renamed to Elsewhere"));
   assert.deepEqual(await names.allInnerTexts(), ["Elsewhere", "The plan"]);
+  // A tab that is not in front may get no animation frames.
+  await other.bringToFront();
   await other.evaluate(() => dispatchEvent(new Event("focus")));
   await sees(other, ".session-list", "Elsewhere");
   await other.waitForFunction(() => document.title === "Elsewhere · Neuraxis");
+  await page.bringToFront();
   // Without a title, the first message is its name again.
   await rename(page, " ");
   await page.waitForFunction(() => document.title === "private matters · Neuraxis");
